@@ -73,12 +73,24 @@ def test_a_shop_reads_its_search_log(rng, tmp_path):
     assert result["RR"] == pytest.approx((1 / firsts["slot"]).mean())
 
 
-def test_ids_with_blanks_are_one_id_where_the_numbers_are_named(rng):
+def test_a_shop_has_no_english_names(rng, tmp_path):
+    log = lists(rng, "suchbegriff", "artikelnr", "platz", size=12)
+    log = log.with_columns(gekauft=pl.Series(rng.random(len(log)) < 0.1).cast(int))
+    log.write_csv(tmp_path / "log.csv")
+    result = follow(rankql.evaluate, tmp_path / "log.csv", metrics="nDCG@10")
+    assert result["nDCG@10"] == pytest.approx(
+        right(log, log.select("suchbegriff", "artikelnr", "gekauft"), 10)
+    )
+
+
+@pytest.mark.parametrize("call", [follow, operator.call])
+def test_ids_with_blanks_are_one_id(rng, call):
     log = lists(rng, "search_phrase", "sku", "slot")
     log = log.with_columns(pl.col("sku").str.replace("-", " "), ordered=pl.col("slot") % 3 == 1)
     log = log.with_columns(pl.col("ordered").cast(int))
     named = {"query": "search_phrase", "item": "sku", "pos": "slot", "rel": "ordered"}
-    result = rankql.evaluate(log, metrics="nDCG@10", **named)
+    named = {} if call is follow else named
+    result = call(rankql.evaluate, log, metrics="nDCG@10", **named)
     assert result["nDCG@10"] == pytest.approx(
         right(log, log.select("search_phrase", "sku", "ordered"), 10)
     )
@@ -97,11 +109,11 @@ def test_a_golden_set_has_words_as_grades(rng, names):
     assert result["nDCG@5"] == pytest.approx(right(shown, gold, 5))
 
 
-def test_ten_engines_are_in_one_table(rng):
+@pytest.mark.parametrize("names", [{}, {"query": "topic_no", "item": "page", "pos": "place"}])
+def test_ten_engines_are_in_one_table(rng, names):
     shown = {f"engine {n}": lists(rng, "topic_no", "page", "place") for n in range(10)}
     table = pl.concat(run.with_columns(motor=pl.lit(x)) for x, run in shown.items())
     gold = graded(rng, "topic_no", "page", "usefulness")
-    names = {"query": "topic_no", "item": "page", "pos": "place"}
     found = follow(rankql.compare, table, gold, "nDCG@8", **names)
     means = {x: right(run, gold, 8) for x, run in shown.items()}
     assert dict(found.summary.select("system", "mean").rows()) == pytest.approx(means)
@@ -192,10 +204,12 @@ def test_clicks_are_debiased():
     }  # fmt: skip
 
 
-def test_exports_are_compared(rng, tmp_path):
-    one = lists(rng, "ticket_text", "article", "points").with_columns(points=1 / pl.col("points"))
+@pytest.mark.parametrize("ids", [pl.String, pl.Int64])
+def test_exports_are_compared(rng, tmp_path, ids):
+    one = lists(rng, "ticket", "article", "points").with_columns(points=1 / pl.col("points"))
+    gold = graded(rng, "ticket", "article", "usefulness")
+    one, gold = (x.with_columns(pl.col("ticket").str.slice(5).cast(ids)) for x in (one, gold))
     other = one.with_columns(points=-pl.col("points"))
-    gold = graded(rng, "ticket_text", "article", "usefulness")
     paths = [tmp_path / f"{x}.csv" for x in ("one", "other", "gold")]
     for path, frame in zip(paths, (one, other, gold), strict=True):
         frame.write_csv(path)

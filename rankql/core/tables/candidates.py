@@ -390,5 +390,6 @@ def assign_roles(
             known = [x for each in ROLES.values() for x in each]
             if table.text and not any(is_called(x, known) for x in table.own_columns):
                 hint += f". If its first line is data, {ADD_HEADER}"
-            raise missing_role(table, role, hint)
+            named = {x: y for x, y in roles.items() if names.get(x)}
+            raise missing_role(replace(table, roles=named), role, hint)
     return replace(table, roles={role: roles[role] for role in (needed if only else roles)})

@@ -157,7 +157,7 @@ def _asks_ids(question: Question) -> bool:
 
 
 def _asks_query(question: Question) -> bool:
-    return all([*x] == ["query"] for x in question.calls)
+    return all("query" in x for x in question.calls)
 
 
 def _holds_lists(table: Table) -> bool:

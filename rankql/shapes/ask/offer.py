@@ -12,6 +12,7 @@ from rankql.core.tables.reading import OtherTables
 from rankql.core.tables.session import Session
 from rankql.core.tables.tables import Runs
 from rankql.shapes.ask.columns import with_columns
+from rankql.shapes.ask.structure import name_columns
 from rankql.shapes.ask.trials import has_matches, verified
 
 
@@ -44,6 +45,9 @@ def offer_calls(
             {x: [y, item[1]] if x == "item" and isinstance(y, str) else y for x, y in call.items()}
             for call in asked.calls
         ]
+    if runs and all({*x} <= {"query", "item"} for x in asked.calls):
+        calls = name_columns(session, next(iter(runs.values())), tables["qrels"], options)
+        asked.calls = calls + [x for x in asked.calls if x not in calls]
     session.opened = {**runs}, {**tables}
     if session.defers:
         return asked

@@ -103,7 +103,7 @@ def _without_repeats(calls: Sequence[Call]) -> list[Call]:
 
 def _likely(question: Question) -> list[Call]:
     """The calls that make sense by the names of columns, those that read an id of runs last."""
-    calls = filter(_makes_sense, [*question.calls, *question.open])
+    calls = filter(makes_sense, [*question.calls, *question.open])
     return sorted(calls, key=lambda call: any(map(names_system, _names(call.get("query")))))
 
 
@@ -111,15 +111,16 @@ def _swapped(calls: Sequence[Call], call: Call) -> list[Call]:
     """Calls that work, with query and item swapped, if that begins as this call."""
     pairs = (x for x in calls if [call] == [{"query": y} for y in _names(x.get("item"))[:1]])
     swapped = ({**x, "query": x["item"], "item": x["query"]} for x in pairs if "query" in x)
-    return [*filter(_makes_sense, swapped)]
+    return [*filter(makes_sense, swapped)]
 
 
-def _makes_sense(call: Call) -> bool:
+def makes_sense(call: Call) -> bool:
     """May the columns of a call have their roles, by their names, whatever they hold?
 
     What ranked is no query, but a run_id may be; nor is what was retrieved or is relevant. What
     orders is no query and no system. The fold of a log and a page of results are no query alone,
-    and a page is no system. A place in a list is no grade, and a time neither grade nor score.
+    and a page is no system. A place in a list is no grade, and a time or an id neither grade nor
+    score.
     """
     roles = ("query", "item", "system", "rel", "score")
     queries, items, systems, grades, scores = (_names(call.get(x)) for x in roles)
@@ -127,7 +128,7 @@ def _makes_sense(call: Call) -> bool:
         return False
     if any(list_side(x) or (names_system(x) and not is_called(x, ["run_id"])) for x in queries):
         return False
-    if any(is_called(x, TIMES) for x in (*grades, *scores)):
+    if any(is_called(x, TIMES) or is_like_id(x) for x in (*grades, *scores)):
         return False
     places = [re.sub(r"[\d\W]+$", "", x) for x in _names(call.get("pos"))]  # id + 1, qid2
     if any(is_like_id(x) or rank_of("query", x) is not None for x in places):

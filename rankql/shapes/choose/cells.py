@@ -304,7 +304,8 @@ def _find_cells(
     encoded, *separated = session.row(f"{sql} LIMIT {_SAMPLE}")
     if encoded and listed:
         raise wrong_type(table, column)
-    if encoded or not (listed or any(separated)):
+    per_row = table.find("pos") is not None  # of an item, with blanks in its id
+    if encoded or not (listed or (any(separated) and not per_row)):
         return []
     blank = len(SEPARATORS) - 1
     parts = [0, *(i for i, occurs in enumerate(separated, 1) if occurs)]

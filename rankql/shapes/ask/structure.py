@@ -1,0 +1,105 @@
+"""The columns of a table whose names say nothing, by the structure of its rows.
+
+Places count up in each query, an item occurs once in it, the rows of a query stand together, and
+what repeats nevertheless was ranked by several systems.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rankql.core.base.column_names import KEY_PLACES, is_row_number, squash
+from rankql.core.base.errors import Call, RankqlError
+from rankql.core.metrics.macros import quote
+from rankql.core.tables.session import Session
+from rankql.core.tables.tables import FRACTIONS, Table, is_id, is_nested, is_text, quote_name
+from rankql.shapes.ask.trials import makes_sense
+
+# About so many rows are read, of complete queries; the columns that are tried, and the systems that
+# one may have.
+_ROWS, _COLUMNS, _SYSTEMS = 20_000, 6, 50
+
+
+def name_columns(
+    session: Session, run: Table, qrels: Table | None, options: Mapping[str, Any]
+) -> list[Call]:
+    """Calls that name the query and the item, and the places and the systems of rows that have
+    them; the likeliest first.
+    """
+    roles = {x: options[x] for x in ("query", "item", "rel", "score", "pos", "system")}
+    nested = any(map(is_nested, run.columns.values()))
+    if nested or not all(x is None or (isinstance(x, str) and run.has(x)) for x in roles.values()):
+        return []
+    try:
+        known = {x: y or (run.find(x) if x != "system" else None) for x, y in roles.items()}
+    except RankqlError:  # one of several, which is asked
+        return []
+    query, item, pos, system = (known[x] for x in ("query", "item", "pos", "system"))
+    if query and item and (qrels or pos or known["score"]):
+        return []
+    free = [x for x in run.own_columns if x not in known.values() and not is_row_number(x)]
+    kinds = {x: run.columns[x] for x in free}
+    numbers = [x for x in free if is_id(kinds[x]) and not is_text(kinds[x])][:_COLUMNS]
+    ids = [x for x in free if is_id(kinds[x]) and squash(x) not in KEY_PLACES][:_COLUMNS]
+    ids = [x for x in ids if not qrels or qrels.has(x)]
+    texts = [x for x in free if is_text(kinds[x]) and x not in ids]
+    scored = qrels or known["score"] or any(x.startswith(FRACTIONS) for x in kinds.values())
+    found: list[tuple[Any, Call]] = []
+    for ranker in [system] if system else [None, *(texts if qrels else ids)[:_COLUMNS]]:
+        for key in [query] if query else ids:
+            if not makes_sense({"query": key}) or key == ranker:
+                continue
+            counted = _look(session, run, key, ranker, [item] if item else ids, numbers)
+            items = [x for x in ([item] if item else ids) if x in counted]
+            places = [x for x in ([pos] if pos else numbers) if counted.get(x) in (0, 1)]
+            place = next((x for x in places if not scored or {*items} - {x}), None)
+            own = next((x for x in items if x != place), None)
+            if own or (place and not scored):
+                from_0 = place and counted[place] == 0
+                at = f"{quote_name(str(place))} + 1" if from_0 else place
+                values = {"query": key, "item": own, "pos": at, "system": ranker}
+                call = {x: y for x, y in values.items() if y and not known[x]}
+                found.append(((place is None, _spread(session, run, key)), call))
+        if found:
+            break
+    found.sort(key=lambda x: x[0])
+    return [call for (placeless, _), call in found if placeless == found[0][0][0]]
+
+
+def _look(
+    session: Session, table: Table, key: str, system: str | None, names: Sequence[str],
+    numbers: Sequence[str],
+) -> dict[str, float | None]:  # fmt: skip
+    """The columns of which no value repeats in the rows of a query and system, each with the number
+    from which its values count up, if they do.
+    """
+    keys = [x for x in (key, system) if x]
+    names = [x for x in dict.fromkeys((*names, *numbers)) if x not in keys]
+    every = session.value(f"SELECT count(*) // {_ROWS} + 1 FROM {table.sql}")
+    each, both = ["count(*) AS n"], list[str]()
+    for n, x in enumerate(names):
+        number = f"CAST({quote(x)} AS DOUBLE)" if x in numbers else "NULL"
+        each.append(f"count(DISTINCT {quote(x)}) = count(*) AS u{n}, min({number}) AS l{n}")
+        each.append(f"max({number}) - min({number}) + 1 = count(*) AS c{n}")
+        both.append(
+            f"bool_and(u{n}), if(bool_and(c{n}) AND min(l{n}) = max(l{n}), min(l{n}), NULL)"
+        )
+    group = ", ".join(map(quote, keys))
+    rows = f"SELECT {group}, {', '.join(each)} FROM {table.sql}"
+    rows += f" WHERE hash({quote(key)}) % {every} = 0 GROUP BY {group}"
+    counts = ", ".join(f"count(DISTINCT {quote(x)})" for x in (key, keys[-1]))
+    sql = f"SELECT {counts}, count(*), sum(n), {', '.join(both)} FROM ({rows})"
+    queries, systems, groups, total, *looks = session.row(sql)
+    crossed = not system or (1 < systems <= _SYSTEMS and 2 * groups > queries * systems)
+    if queries < 2 or total == groups or not crossed:
+        return {}
+    return {x: y for x, unique, y in zip(names, looks[::2], looks[1::2], strict=True) if unique}
+
+
+def _spread(session: Session, table: Table, name: str) -> float:
+    """Into how many parts the rows of a value fall on average."""
+    value = quote(name)
+    rows = f"SELECT {value}, lag({value}) OVER () AS x_ FROM (FROM {table.sql} LIMIT {_ROWS})"
+    parts = f"count_if({value} IS DISTINCT FROM x_) / count(DISTINCT {value})"
+    return float(session.value(f"SELECT {parts} FROM ({rows})"))

@@ -1,0 +1,101 @@
+"""Columns whose names say nothing: the first call that a question offers names them by structure."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import rankql
+from support.parameters import few
+from support.questions import follow
+from support.reading import asked
+
+KINDS = {
+    "text": (lambda n: f"need {n}", lambda n: f"tile {n}"),
+    "numbers": (lambda n: 1000 + n, lambda n: 7 * n),
+    "numbers of queries": (lambda n: 1000 + n, lambda n: f"t{n}"),
+}
+
+
+def log(kind="text", engines=1, start=1, queries=12, size=6, seed=5):
+    """Random lists by engine: the engine, the list, the tile, its place, its points."""
+    rng, (query, item) = np.random.default_rng(seed), KINDS[kind]
+    rows = [
+        (f"e{engine}", query(n), item(int(tile)), place, 0.9 ** (place + 0.1 * n))
+        for engine in range(engines)
+        for n in range(queries)
+        for place, tile in enumerate(rng.choice(20, size, replace=False), start)
+    ]
+    return pl.DataFrame(rows, ["motor", "thema", "kachel", "platz", "punkte"], orient="row")
+
+
+def judged(kind="text"):
+    frame = log(kind, seed=9).select("thema", "kachel")
+    return frame.with_columns(nutzen=pl.int_range(len(frame)) % 4)
+
+
+NAMES = {"query": "thema", "item": "kachel", "rel": "nutzen"}
+
+
+def same(run, qrels, **names):
+    """Gives the first offered call what the names of all columns give?"""
+    tables = [run] if qrels is None else [run, qrels]
+    named = rankql.evaluate(*tables, metrics="nDCG@4", **names)
+    offered = follow(rankql.evaluate, *tables, metrics="nDCG@4")
+    assert offered.summary.equals(named.summary) and named.summary["mean"].max() < 1
+
+
+@few(2)("kind", [*KINDS])
+@few(2)("columns", [["punkte"], ["platz"], ["platz", "punkte"]])
+def test_query_and_item_are_not_swapped(kind, columns):
+    run = log(kind).select("thema", "kachel", *columns)
+    role = {"pos": "platz"} if "platz" in columns else {"score": "punkte"}
+    same(run, judged(kind), **NAMES, **role)
+    same(run.select("kachel", *columns, "thema"), judged(kind), **NAMES, **role)
+
+
+@few(2)("kind", [*KINDS])
+def test_places_may_count_from_0(kind):
+    run = log(kind, start=0).drop("punkte", "motor")
+    same(run, judged(kind), **NAMES, pos="platz + 1")
+
+
+@few(2)("column", ["platz", "punkte"])
+def test_what_repeats_has_systems(column):
+    run = log(engines=3).select("thema", "kachel", column, "motor")
+    role = {"pos": column} if column == "platz" else {"score": column}
+    same(run, judged(), **NAMES, **role, system="motor")
+
+
+@few(2)("kind", [*KINDS])
+@few(2)("engines", [1, 3])
+def test_one_table(kind, engines):
+    run = log(kind, engines).drop("punkte").with_columns(gekauft=pl.int_range(pl.len()) % 5 == 3)
+    system = {"system": "motor"} if engines > 1 else {}
+    run = run if engines > 1 else run.drop("motor")
+    same(run, None, query="thema", item="kachel", pos="platz", rel="gekauft", **system)
+
+
+def test_ids_with_blanks_beside_a_known_place():
+    run = log().select(query="thema", sku="kachel", slot="platz")
+    graded = run.with_columns(ordered=pl.int_range(pl.len()) % 5 == 3)
+    same(graded.rename({"query": "gesucht"}), None, query="gesucht", rel="ordered")
+    same(graded.rename({"slot": "platz"}), None, pos="platz", rel="ordered")
+
+
+def test_ids_that_count_up_are_no_places():
+    run = log("text").with_columns(kachel="platz").select("thema", "kachel", "punkte")
+    gold = judged().with_columns(kachel=pl.int_range(pl.len()).over("thema") + 1)
+    same(run, gold, query="thema", item="kachel", rel="nutzen", score="punkte")
+
+
+def test_days_of_which_each_has_other_queries_are_no_systems():
+    days = log(engines=4).filter(pl.col("motor").str.slice(1).cast(int) == pl.int_range(pl.len()) % 4)
+    question = asked(days, judged())
+    assert not any("system" in call for call in question.calls)
+
+
+def test_a_column_that_the_caller_names_for_one_role_is_offered_for_no_other():
+    run = log().drop("motor")
+    with pytest.raises(rankql.RankqlError) as error:
+        rankql.evaluate(run, judged(), "nDCG@4", item="thema")
+    assert all(call.get("query") != "thema" for call in error.value.calls)
