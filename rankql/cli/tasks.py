@@ -294,7 +294,7 @@ def _compare(inputs: Sequence[str], options: dict[str, Any]) -> Comparison:
         runs = {
             x: y if isinstance(y, dict) else values.get(os.fspath(y), y) for x, y in runs.items()
         }
-    elif qrels is not None and alone:
+    elif qrels is not None and alone and "=" in runs:
         runs = dict([split_name(runs)])
     else:
         runs = values.get(os.fspath(runs), runs)
@@ -302,7 +302,8 @@ def _compare(inputs: Sequence[str], options: dict[str, Any]) -> Comparison:
     if len(comparison.systems) < 2 and len(inputs) > 1:  # one result may have a report
         read = f", and {inputs[-1]} is read as the judgments" if qrels else ""
         problem = f"There is one system to compare{read}"
-        raise click.UsageError(f"{problem}. Pass two runs; NAME=PATH is always a run.")
+        hint = as_cli_options("".join(f" {x}." for x in comparison.notes if "names systems" in x))
+        raise click.UsageError(f"{problem}. Pass two runs; NAME=PATH is always a run.{hint}")
     return comparison
 
 

@@ -12,7 +12,13 @@ import duckdb
 import polars as pl
 
 from rankql.core.base.doors import find_door
-from rankql.core.base.errors import RankqlError, require, require_package, require_probability
+from rankql.core.base.errors import (
+    RankqlError,
+    as_arguments,
+    require,
+    require_package,
+    require_probability,
+)
 from rankql.core.base.text import Note
 from rankql.core.base.writing import remember_inputs
 from rankql.core.evaluation.checks.rankings import OF_COUNTS
@@ -36,6 +42,7 @@ from rankql.decisions.pair_table import OWN, OWN_MEANS
 from rankql.features.collections import find_collections
 from rankql.features.systems import find_values
 from rankql.features.values import set_directions
+from rankql.shapes.ask.structure import find_systems
 
 if TYPE_CHECKING:
     from rankql.decisions.pairs import Settings
@@ -185,6 +192,9 @@ def compare(
     aligned = _align(weighted, opened, systems, settings, higher_is_better)
     own, shared = alignment.own_means(aligned), alignment.keep_shared_queries(aligned)
     pairs, tests, notes = compare_pairs(shared, systems, settings)
+    if len(systems) < 2 and opened.source and (call := find_systems(request)):
+        pass_it = f"If {call['system']} names systems, pass {as_arguments(call)}"
+        notes.append(f"{pass_it}: now each has queries of its own")
     if own and len(pairs):
         notes.append(OWN_MEANS)
         for x in "ab":

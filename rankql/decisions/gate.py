@@ -25,6 +25,7 @@ from rankql.features.collections import find_collections
 from rankql.features.combine import combine_systems, require_same_judgments, with_names_of
 from rankql.features.systems import describe_users, open_each
 from rankql.features.values import VALUES, set_directions
+from rankql.shapes.ask.structure import find_systems
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
@@ -284,6 +285,9 @@ def gate(
         enough = [x for x in few if x.units >= max(2, min_queries)]
         notes += [] if anytime else alignment.describe_rare_losses(enough)
     notes += describe_users(results, sliced_by)
+    if not results["run"] and (call := find_systems(replace(request, run=data["run"]))):
+        one = f"If {call['system']} names systems, pass the rows of one at a time"
+        notes.append(f"{one}: now each has queries of its own")
     notes = list(dict.fromkeys([*notes, *run_result.data_notes]))
     table = pl.DataFrame(rows, schema=verdict.SCHEMA)
     return Verdict(table, replace(run_result, data_notes=notes), inconclusive)
@@ -339,7 +343,8 @@ def _require_one_system(name: str, result: Result) -> Result:
         return result
     rows = result.frame()
     if rows["system"].n_unique() > 1:
-        raise errors.RankqlError(f"{name} has several systems. Pass them to gate one at a time")
+        several = f"{name} has several systems, such as {rows['system'].min()!r}"
+        raise errors.RankqlError(f"{several}. Pass the rows of one at a time")
     judge = result.judge and _require_one_system(name, result.judge)
     meta = replace(result.meta, system=False, collections={})
     return replace(result, meta=meta, values=rows.drop("system"), judge=judge)

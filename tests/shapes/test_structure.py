@@ -1,10 +1,14 @@
 """Columns whose names say nothing: the first call that a question offers names them by structure."""
 
+import re
+
 import numpy as np
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
 import rankql
+from rankql.cli.main import main
 from support.parameters import few
 from support.questions import follow
 from support.reading import asked
@@ -89,7 +93,9 @@ def test_ids_that_count_up_are_no_places():
 
 
 def test_days_of_which_each_has_other_queries_are_no_systems():
-    days = log(engines=4).filter(pl.col("motor").str.slice(1).cast(int) == pl.int_range(pl.len()) % 4)
+    days = log(engines=4).filter(
+        pl.col("motor").str.slice(1).cast(int) == pl.int_range(pl.len()) % 4
+    )
     question = asked(days, judged())
     assert not any("system" in call for call in question.calls)
 
@@ -99,3 +105,47 @@ def test_a_column_that_the_caller_names_for_one_role_is_offered_for_no_other():
     with pytest.raises(rankql.RankqlError) as error:
         rankql.evaluate(run, judged(), "nDCG@4", item="thema")
     assert all(call.get("query") != "thema" for call in error.value.calls)
+
+
+def apart(engines=3):
+    """Rankings whose query names the system too, and their judgments."""
+    anfrage = (pl.col("motor") + "/" + pl.col("thema")).alias("anfrage")
+    gold = judged().join(pl.DataFrame({"motor": [f"e{n}" for n in range(engines)]}), how="cross")
+    run = log(engines=engines).drop("punkte").with_columns(anfrage)
+    return run, gold.select(anfrage, "kachel", "nutzen")
+
+
+PLACED = {"item": "kachel", "rel": "nutzen", "pos": "platz"}
+
+
+@few(1)("query", ["anfrage", ["motor", "thema"]])
+def test_systems_with_queries_of_their_own_are_named(query):
+    run, gold = apart()
+    gold = gold if query == "anfrage" else judged()
+    found = rankql.compare(run, gold, "nDCG@4", query=query, **PLACED)
+    assert "If motor names systems, pass query='thema', system='motor'" in str(found)
+    verdict = rankql.gate(run, gold, minimum="nDCG@4>=0.01", query=query, **PLACED)
+    assert "If motor names systems, pass the rows of one" in str(verdict)
+
+
+def test_attributes_of_queries_name_no_systems():
+    run, gold = apart(engines=1)
+    run = run.with_columns(motor=pl.col("thema").hash(seed=3) % 4).cast({"motor": pl.String})
+    found = rankql.compare(run, gold, "nDCG@4", query="anfrage", **PLACED)
+    assert "only one system" in str(found) and "names systems" not in str(found)
+
+
+def test_the_command_line_names_the_systems_of_one_file(tmp_path):
+    run, gold = tmp_path / "run.csv", tmp_path / "gold.csv"
+    log(engines=3).drop("punkte").write_csv(run)
+    judged().write_csv(gold)
+    done = CliRunner().invoke(main, ["compare", str(run), str(gold)])
+    call = re.search(r"Pass (--.*?)\. ", done.output)[1]
+    assert call == "--query thema --item kachel --pos platz --system motor --rel nutzen"
+    done = CliRunner().invoke(main, ["compare", str(run), str(gold), *call.split()])
+    assert done.exit_code == 0 and "e2" in done.output
+    apart()[0].write_csv(run)
+    apart()[1].write_csv(gold)
+    names = ["--query", "anfrage", *"--item kachel --pos platz --rel nutzen".split()]
+    done = CliRunner().invoke(main, ["compare", str(run), str(gold), *names])
+    assert done.exit_code == 2 and "pass --query thema, --system motor" in done.output

@@ -7,12 +7,14 @@ what repeats nevertheless was ranked by several systems.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from rankql.core.base.column_names import KEY_PLACES, is_row_number, squash
 from rankql.core.base.errors import Call, RankqlError
 from rankql.core.metrics.macros import quote
-from rankql.core.tables.session import Session
+from rankql.core.tables.request import Request
+from rankql.core.tables.session import Session, is_several_runs, open_session
 from rankql.core.tables.tables import FRACTIONS, Table, is_id, is_nested, is_text, quote_name
 from rankql.shapes.ask.trials import makes_sense
 
@@ -103,3 +105,34 @@ def _spread(session: Session, table: Table, name: str) -> float:
     rows = f"SELECT {value}, lag({value}) OVER () AS x_ FROM (FROM {table.sql} LIMIT {_ROWS})"
     parts = f"count_if({value} IS DISTINCT FROM x_) / count(DISTINCT {value})"
     return float(session.value(f"SELECT {parts} FROM ({rows})"))
+
+
+def find_systems(request: Request) -> Call | None:
+    """The columns of the query and of the system, if each query of the request, which names its
+    column, is one of both.
+    """
+    query = request.rules.columns["query"]
+    if query is None or is_several_runs(request.run) or request.rules.system:
+        return None
+    with open_session(request.con, request.run) as session:
+        table = session.table(request.run, "run")
+        names = [query] if isinstance(query, str) else [*query]
+        if table.lazy or not all(isinstance(x, str) and table.has(x) for x in names):
+            return None
+        ids = [x for x in table.own_columns if is_id(table.columns[x])][: 2 * _COLUMNS]
+        ids = [*names] if len(names) == 2 else [x for x in ids if x not in names]
+
+        def count(*each: str) -> int:
+            sql = f"SELECT count(DISTINCT ({', '.join(map(quote, each))})) FROM {table.sql}"
+            return int(session.value(sql))
+
+        counts = {x: count(x) for x in ids}
+        few = [x for x in ids if is_text(table.columns[x]) and 1 < counts[x] <= _SYSTEMS]
+        for system, key in product(few, ids):
+            if counts[key] <= counts[system]:
+                continue
+            both = count(key, system)
+            crossed = 2 * both > counts[key] * counts[system]
+            if crossed and count(*names) == both == count(key, system, *names):
+                return {"query": key, "system": system}
+    return None
