@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
@@ -9,7 +10,7 @@ from duckdb import DuckDBPyRelation
 
 from rankql.core.base.arrow import polars_to_pandas, relation_to_polars
 from rankql.core.base.column_names import SPLITS, find_name
-from rankql.core.base.errors import require, require_whole_number
+from rankql.core.base.errors import Question, require, require_whole_number
 from rankql.core.evaluation.checks.columns import require_ids
 from rankql.core.expressions.checked_columns import is_pandas
 from rankql.core.expressions.in_duckdb import value_sql
@@ -17,7 +18,7 @@ from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
 from rankql.core.tables.candidates import assign_roles
 from rankql.core.tables.reader import count_values, fetch, fetch_frame
 from rankql.core.tables.session import duckdb_errors, open_session
-from rankql.core.tables.tables import Data, is_nan, require_column, same_kind
+from rankql.core.tables.tables import Data, Table, is_nan, require_column, same_kind
 
 LOG, ASKED = f"{INTERNAL_PREFIX}log", f"{INTERNAL_PREFIX}asked"
 
@@ -52,6 +53,15 @@ def most_popular(
     return polars_to_pandas(run) if is_pandas(train) else run
 
 
+def _ask_both(log: Table, question: Question, names: Mapping[str, str]) -> None:
+    """Let the question about the user of a log name the item too, if no column has its name."""
+    likely = [call["query"] for call in question.calls if [*call] == ["query"]][:2]
+    if len(likely) == 2 and not log.known("item") and not log.has(names["item"]):
+        likely.sort(key=[*log.columns].index)
+        calls = [{"query": x, "item": y} for x, y in (likely, likely[::-1])]
+        raise Question(question.text, calls)
+
+
 def count_and_rank(
     train: Data,
     k: int = 10,
@@ -83,7 +93,11 @@ def count_and_rank(
             if name != known:
                 require_column(log, name, "query" if known == "user" else known)
         parts = find_name(log.columns, [x for x in SPLITS if x not in (query, item)])
-        log = assign_roles(log, names, ("query", "item"), only=True)
+        try:
+            log = assign_roles(log, names, ("query", "item"), only=True)
+        except Question as question:
+            _ask_both(log, question, names)
+            raise
         tables, others = [log], ""
         if users is not None:
             table = session.table(users, "users")

@@ -12,7 +12,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, cast, overload
 
 import duckdb
@@ -29,6 +29,8 @@ from rankql.core.tables.reader import infer_types
 from rankql.core.tables.session import duckdb_errors, open_session
 from rankql.core.tables.tables import Data
 
+# The rows in which flags are told from numbers.
+_FIRST_ROWS = 10_000
 Frame: TypeAlias = pl.DataFrame | pl.LazyFrame
 Columns: TypeAlias = Mapping[str, "Column | None"]
 Schema: TypeAlias = Mapping[str, pl.DataType | type[pl.DataType] | str]
@@ -91,7 +93,8 @@ def table_function(
             if time := find_time(frame, columns, given, macro):
                 columns["moment"] = time
                 given.add("moment")
-            columns |= recognise_defaults(columns, given, column_names(frame))
+            fill = partial(_fill_roles, frame)
+            columns |= recognise_defaults(columns, given, column_names(frame), fill)
             if result is None:
                 return _filter_rows(frame, macro, columns, others)
             if not isinstance(result, str):
@@ -109,6 +112,24 @@ def table_function(
         return cast("TableFunction[Args]", of_table)
 
     return decorate
+
+
+def _fill_roles(frame: Frame, roles: Sequence[str], free: Sequence[str]) -> dict[str, str]:
+    """The only column that may have a role by its type and its first values, and two columns of
+    text for the query and the item.
+    """
+    rows = frame.lazy().select(free).head(_FIRST_ROWS).collect()
+    numbers = [x for x in free if rows.schema[x].is_integer() or rows.schema[x] == pl.Boolean]
+    flags = [x for x in numbers if {*rows[x].drop_nulls().cast(int).unique()} <= {0, 1}]
+    numbers = [x for x in numbers if x not in flags]
+    texts = [x for x in free if rows.schema[x] in (pl.String, pl.Categorical, pl.Enum)]
+    times = [x for x in free if rows.schema[x].is_temporal()] or numbers
+    alone = {"click": flags, "pos": numbers, "moment": times}
+    filled = {x: names[0] for x, names in alone.items() if x in roles and len(names) == 1}
+    ids = [x for x in ("query", "item") if x in roles]
+    if len(texts) == len(ids):
+        filled |= dict(zip(ids, texts, strict=True))
+    return filled
 
 
 def find_time(
@@ -235,6 +256,11 @@ def _add_column(
     def values(rows: pl.Series) -> pl.Series:
         table = rows.struct.unnest().with_row_index(_INDEX)
         added = run_query(query, table)  # without the rows that seen='drop' leaves out
+        if name == "split" and (parts := added[name].unique().to_list()) in (["train"], ["test"]):
+            why = "no user has an earlier event to train on"
+            why = "since= is the first time of the log" if options.get("since") else why
+            empty = "test" if parts == ["train"] else "train"
+            warnings.warn(f"{macro}: {empty} is empty, because {why}", stacklevel=2)
         return table.join(added, on=_INDEX, how="left", maintain_order="left")[name]
 
     errors.require(bool(exprs), "no column is named")

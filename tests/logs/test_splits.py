@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import rankql
+from rankql import harvested_propensity, leave_one_out, most_popular
+from rankql.core.base.errors import Question
 from support import metric_engines
 from support.calls import assert_message, assert_table, assert_table_refused
 from support.parameters import few
+from support.questions import follow
 
 NOON = datetime(2024, 5, 1, 12)
 
@@ -352,3 +355,65 @@ def test_a_time_outside_of_the_log_is_refused_with_its_range(times, since, words
     with pytest.raises(rankql.RankqlError, match=rf"^since must lie within .*, {words}"):
         log.pipe(rankql.time_split, since=since)
     assert log.pipe(rankql.time_split, since=times[-1])["split"].to_list()[-1] == "test"
+
+
+EVENTS = pl.DataFrame({
+    "kunde": ["u1", "u1", "u2", "u2", "u2"], "ware": [*"abbca"],
+    "wann": [1, 3, 1, 2, 3], "gekauft": [1, 1, 0, 0, 1],
+})  # fmt: skip
+PAIRS = [{"query": "kunde", "item": "ware"}, {"query": "ware", "item": "kunde"}]
+
+
+@pytest.mark.parametrize(
+    ("function", "call"),
+    [
+        (leave_one_out, {"moment": "wann"}),
+        (harvested_propensity, {"pos": "wann", "click": "gekauft"}),
+        (most_popular, {}),
+    ],
+)
+def test_a_question_names_the_columns_of_a_log_in_one_call(function, call):
+    with pytest.raises(Question) as asked:
+        function(EVENTS)
+    assert asked.value.calls == [{**x, **call} for x in PAIRS]
+    named = function(EVENTS, **{**PAIRS[0], **call})
+    assert named.equals(follow(function, EVENTS))
+    with pytest.raises(Question) as asked:
+        function(EVENTS, query="kunde")
+    assert asked.value.calls[0] == {"item": "ware", **call}
+    assert not any("kunde" in x.values() for x in asked.value.calls)
+
+
+def test_what_no_type_tells_apart_is_left_open():
+    numbers = EVENTS.with_columns(kunde=pl.Series([1, 1, 2, 2, 2]))
+    with pytest.raises(Question, match=r"Pass query='\.\.\.', item='\.\.\.', moment"):
+        leave_one_out(numbers)
+
+
+EARLIER, FIRST = "no user has an earlier event to train on", "since= is the first time of the log"
+
+
+@few(2)(
+    ("function", "options", "part", "text"),
+    [
+        (leave_one_out, {}, "train", f"test is empty, because {EARLIER}"),
+        (rankql.time_split, {"since": 1}, "test", f"train is empty, because {FIRST}"),
+        (
+            rankql.time_split,
+            {"share": 0.5, "query": "user"},
+            "train",
+            f"test is empty, because {EARLIER}",
+        ),
+    ],
+)
+def test_an_empty_part_has_a_warning(function, options, part, text):
+    log = pl.DataFrame({"user": [1, 2, 3], "item": [*"abc"], "time": [1, 2, 3]})
+    for frame in (log, log.lazy()):
+        with pytest.warns(UserWarning, match=text):
+            rows = frame.pipe(function, **options).lazy().collect()
+    assert rows["split"].unique().to_list() == [part]
+
+
+def test_two_parts_have_no_warning(recwarn):
+    EVENTS.pipe(rankql.time_split, share=0.5, moment="wann")
+    assert not recwarn.list

@@ -194,8 +194,7 @@ def test_clicks_are_debiased():
         for i in range(100)
     ]
     log = pl.DataFrame(rows, schema=["phrase", "tile", "shelf", "tapped"], orient="row")
-    names = {"query": "phrase", "item": "tile", "pos": "shelf", "click": "tapped"}
-    seen = rankql.harvested_propensity(log, **names)
+    seen = follow(rankql.harvested_propensity, log)
     assert dict(seen.select("pos", "propensity").rows()) == {1: 1, 2: pytest.approx(1 / 3)}
     weighed = log.join(seen.select(shelf="pos", propensity="propensity"), on="shelf")
     grades = weighed.group_by("phrase", "tile").agg(worth=rankql.debiased("tapped", "propensity"))

@@ -399,7 +399,7 @@ def test_a_part_in_a_part_is_named_with_dots(tmp_path):
 
 def test_errors_of_other_functions_name_what_is_meant():
     bought = pl.DataFrame({"kunde": [*"abb"], "ware": [*"xxy"], "split": ["train"] * 3})
-    with pytest.raises(rankql.RankqlError, match=r"query='kunde' or query='ware'$"):
+    with pytest.raises(rankql.RankqlError, match=r"query='kunde', item='ware' or query="):
         rankql.most_popular(bought, 2)
     with pytest.raises(rankql.RankqlError, match="the third argument: of='q1'"):
         rankql.explain(RUN, judged("rel", [1, 1, 1, 1]), query_id="a")

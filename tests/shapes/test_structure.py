@@ -1,4 +1,4 @@
-"""Columns whose names say nothing: the first call that a question offers names them by structure."""
+"""Columns whose names say nothing: the first call that is offered names them by structure."""
 
 import re
 
@@ -146,6 +146,6 @@ def test_the_command_line_names_the_systems_of_one_file(tmp_path):
     assert done.exit_code == 0 and "e2" in done.output
     apart()[0].write_csv(run)
     apart()[1].write_csv(gold)
-    names = ["--query", "anfrage", *"--item kachel --pos platz --rel nutzen".split()]
+    names = ["--query", "anfrage", *["--item", "kachel", "--pos", "platz", "--rel", "nutzen"]]
     done = CliRunner().invoke(main, ["compare", str(run), str(gold), *names])
     assert done.exit_code == 2 and "pass --query thema, --system motor" in done.output

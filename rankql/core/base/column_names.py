@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -479,19 +479,32 @@ def find_key(columns: Sequence[str]) -> str:
 
 
 def recognise_defaults(
-    defaults: Mapping[str, Any], given: Iterable[str], columns: Sequence[str]
+    defaults: Mapping[str, Any],
+    given: Iterable[str],
+    columns: Sequence[str],
+    fill: Callable[[Sequence[str], Sequence[str]], Mapping[str, str]] = lambda *_: {},
 ) -> dict[str, str]:
-    """The columns of arguments that are left out, if the table has no column of their default."""
-    found = {}
-    for role, default in defaults.items():
-        known = role in ROLES or role == "moment"
-        if known and role not in given and isinstance(default, str) and default not in columns:
-            if (column := recognise(role, columns)) is None:
-                raise missing_column(role, "", columns)
-            if role == "score" and is_distance(column):
-                raise RankqlError(
-                    f"{column} may be the score, but its lowest value is the best, and here the "
-                    f"highest is. Pass score=-pl.col({column!r})"
-                )
-            found[role] = column
+    """The columns of arguments that are left out, if the table has no column of their default.
+
+    fill: the columns of arguments among those that are left, as far as more than names says it.
+    """
+    found = dict[str, str]()
+    lacks = [x for x, default in defaults.items() if x not in given and isinstance(default, str)]
+    lacks = [x for x in lacks if defaults[x] not in columns]
+    for role in [x for x in lacks if x in ROLES or x == "moment"]:
+        if (column := recognise(role, columns)) is None:
+            known = {x: recognise(x, columns) for x in lacks if x in {*ROLES, "moment", "click"}}
+            missing = [x for x, name in known.items() if name is None]
+            taken = {*known.values(), *map(str, defaults.values())}
+            filled = fill(missing, [x for x in columns if x not in taken])
+            calls = [{x: filled.get(x, "...") for x in missing}]
+            if {"query", "item"} <= {*filled}:  # which no type tells apart
+                calls += [{**calls[0], "query": filled["item"], "item": filled["query"]}]
+            raise Question(str(missing_column(role, "", columns)).split(". Pass ")[0], calls)
+        if role == "score" and is_distance(column):
+            raise RankqlError(
+                f"{column} may be the score, but its lowest value is the best, and here the "
+                f"highest is. Pass score=-pl.col({column!r})"
+            )
+        found[role] = column
     return found

@@ -20,6 +20,7 @@ from rankql.core.base.column_names import (
     KEY_PLACES,
     PLACES,
     PREDICTED,
+    QUESTIONS,
     RANKED_SYSTEMS,
     RELEVANT,
     RETRIEVED,
@@ -292,7 +293,7 @@ def missing_role(table: Table, role: str, hint: str = "") -> RankqlError:
     numbers = [x for x in free if is_number(table.columns[x]) or table.text]
     ids = [x for x in free if is_id(table.columns[x]) and not is_called(x, (*TIMES, *SPLITS))]
     if role == "item":
-        ids = [x for x in ids if x != table.find("query")]
+        ids = [x for x in ids if x != table.find("query") and not is_called(x, QUESTIONS)]
         rel = table.find("rel") if find_name(free, ANNOTATORS) else None
     likely = [x for x in ids if is_text(table.columns[x]) or is_like_id(x)]
     others = [x for x in ids if not any(is_called(x, ROLES[y]) for y in ("rel", "pos", "score"))]
