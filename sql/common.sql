@@ -581,13 +581,21 @@ CREATE OR REPLACE MACRO rankql_only(value, item, name) AS
          ELSE rankql_fail(name || ' must have one row per query and item, but has several of item '
                           || rankql_text(item) || '. GROUP BY both first') END;
 
--- A value of a column, which must be there. `found` is the type of a struct of it and of __rankql_none.
-CREATE OR REPLACE MACRO rankql_there(value, found, name, label, argument, ids := '*') AS
+-- A value of a column, which must be there. `found` is the type of a struct of it and of __rankql_none; `kinds` those of it
+-- and of other columns, whose `arguments` are named if they lack.
+CREATE OR REPLACE MACRO rankql_there(value, found, names, label, arguments, kinds := ['STRUCT(__rankql_none'], ids := '*') AS
     CASE WHEN found NOT LIKE 'STRUCT(__rankql_none%' THEN value
-         ELSE rankql_fail('ranked_table needs ' || argument || ': ' || label || ' has no column ''' || name || '''. Name a column: '
-                          || argument || ' :='
-                          || CASE argument WHEN 'rel' THEN '. If every item is relevant, add it: SELECT DISTINCT ' || ids || ', 1 AS rel FROM ' || label
-                                  ELSE '' END) END;
+         ELSE rankql_fail(list_transform([list_filter(list_zip(names, arguments, kinds), lambda e: e[3] LIKE 'STRUCT(__rankql_none%')], lambda lacks:
+             'ranked_table needs ' || array_to_string(list_transform(lacks, lambda e: e[2]), ', ') || ': ' || label || ' has no column '''
+             || array_to_string(list_transform(lacks, lambda e: e[1]), ''' and no column ''') || '''. Name '
+             || CASE WHEN len(lacks) > 1 THEN 'columns: ' ELSE 'a column: ' END
+             || array_to_string(list_transform(lacks, lambda e: e[2]), ' :=, ') || ' :='
+             || CASE lacks[-1][2] WHEN 'rel' THEN '. If every item is relevant, add it: SELECT DISTINCT ' || ids || ', 1 AS rel FROM ' || label
+                                ELSE '' END)[1]) END;
+-- Is every judged item relevant: is there no column of grades, and none but those that are named, or does the caller say 1?
+CREATE OR REPLACE MACRO rankql_is_one(argument, value, v_type, o_type) AS
+    argument = 'rel' AND v_type LIKE 'STRUCT(__rankql_none%'
+    AND (value = '1' OR value = 'rel' AND o_type LIKE 'STRUCT(__rankql_none%');
 
 -- A value that must not be NULL.
 CREATE OR REPLACE MACRO rankql_not_null(value, name, label) AS
@@ -622,15 +630,17 @@ CREATE OR REPLACE MACRO rankql_lacking_key(keys, query) AS
 -- no column `rel` and none but those that are named.
 CREATE OR REPLACE MACRO rankql_items(source, label, query, item, value, argument, attributes) AS TABLE
     SELECT q, k, i, rankql_only(v, i, label) AS v FROM (
-        SELECT rankql_not_null(rankql_there(q, q_type, rankql_query_name(query), label, 'query'), rankql_query_name(query), label) AS q,
+        SELECT rankql_not_null(rankql_there(q, q_type, [rankql_query_name(query), item, value], label, ['query', 'item', argument],
+                                            [q_type, i_type, CASE WHEN rankql_is_one(argument, value, v_type, o_type) THEN '' ELSE v_type END]),
+                               rankql_query_name(query), label) AS q,
                CASE WHEN NOT rankql_is_list(query) OR rankql_lacking_key(k, query) IS NULL THEN k
                     WHEN contains(lower(typeof(k)), lower(rankql_lacking_key(k, query)))
                     THEN rankql_not_null(CASE WHEN false THEN k END, rankql_lacking_key(k, query), label)
-                    ELSE rankql_there(k, 'STRUCT(__rankql_none', rankql_lacking_key(k, query), label, 'query') END AS k,
-               rankql_not_null(rankql_there(i, i_type, item, label, 'item'), item, label) AS i,
-               CASE WHEN argument = 'rel' AND value = 'rel' AND o_type LIKE 'STRUCT(__rankql_none%' THEN 1
-                    WHEN argument = 'rel' AND value = '1' AND v_type LIKE 'STRUCT(__rankql_none%' THEN 1
-                    ELSE rankql_there(v, v_type, value, label, argument, ids := array_to_string(list_append(rankql_names(query), item), ', ')) END AS v
+                    ELSE rankql_there(k, 'STRUCT(__rankql_none', [rankql_lacking_key(k, query)], label, ['query']) END AS k,
+               rankql_not_null(rankql_there(i, i_type, [item, value], label, ['item', argument],
+                                            [i_type, CASE WHEN rankql_is_one(argument, value, v_type, o_type) THEN '' ELSE v_type END]), item, label) AS i,
+               CASE WHEN rankql_is_one(argument, value, v_type, o_type) THEN 1
+                    ELSE rankql_there(v, v_type, [value], label, [argument], ids := array_to_string(list_append(rankql_names(query), item), ', ')) END AS v
         FROM (SELECT coalesce(*COLUMNS(lambda name: lower(name) IN (lower(rankql_query_name(query)), '__rankql_none'))) AS q,
                      coalesce(*COLUMNS(lambda name: lower(name) IN (lower(item), '__rankql_none'))) AS i,
                      coalesce(*COLUMNS(lambda name: lower(name) IN (lower(value), '__rankql_none'))) AS v,
@@ -644,7 +654,7 @@ CREATE OR REPLACE MACRO rankql_items(source, label, query, item, value, argument
                         AND NOT rankql_is_in(name, attributes)))) AS o_type
               FROM (SELECT *, 0 AS __rankql_zero, NULL AS __rankql_none FROM query_table(source)))
         WHERE CASE WHEN label = 'run' AND rankql_absent(b_type, attributes) IS NOT NULL
-                   THEN rankql_there(true, 'STRUCT(__rankql_none', rankql_absent(b_type, attributes), label, 'by') ELSE true END)
+                   THEN rankql_there(true, 'STRUCT(__rankql_none', [rankql_absent(b_type, attributes)], label, ['by']) ELSE true END)
     GROUP BY q, k, i;
 
 -- The attributes of the queries of a run, as columns of the struct `b`.
