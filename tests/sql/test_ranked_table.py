@@ -92,8 +92,8 @@ def test_a_query_may_have_several_columns(con, names):
         ("'liked', 'liked', query := 'user', item := 'product'",
          "ranked_table needs (pos: run|rel: judgments) has no column '(pos|rel)'. Name a column: "),
         ("'run', 'liked'",
-         "ranked_table needs query, item(, rel: judgments|: run) has no column 'query' and no column "
-         "'item'.*Name columns: query :=, item :="),
+         "ranked_table needs query, item(, rel: judgments|: run) has no column 'query' and no "
+         "column 'item'.*Name columns: query :=, item :="),
         ("'run', 'liked', query := 'user'",
          "ranked_table needs item(, rel: judgments has no column 'item' and no column 'rel'"
          "|: run has no column 'item'). Name "),

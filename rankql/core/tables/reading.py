@@ -224,7 +224,7 @@ def _rank_runs(
     runs = {x: _assign_run(session, t, names, judged, descending) for x, t in tidy.runs.items()}
     for table in runs.values():
         if table.unit == "ids":
-            refuse_padding(session, table)
+            refuse_padding(session, table, tidy.qrels)
         elif not names.get("query") and is_called(table.roles["query"], REQUESTS):
             _refuse_single_rows(session, table)
     runs = {x: read_numbers(session, table) for x, table in runs.items()}
@@ -263,7 +263,7 @@ def _assign_qrels(
     of which several may have an item.
     """
     table = assign_roles(table, names, ("query", "item", "rel"), only=True)
-    refuse_padding(session, table)
+    refuse_padding(session, table, next(iter(runs), None))
     table = _with_keys_of(session, table, runs)
     table = read_numbers(session, table)
     rel = table.roles["rel"]

@@ -674,8 +674,17 @@ def test_padding_is_refused_with_the_expression_that_drops_it(tmp_path):
     rows = [{"query": "0", "retrieved": [8, 2, -1], "relevant": [3, -1, -1]}]
     path = write(tmp_path / "r.jsonl", rows)
     drop = "list_filter({}, lambda x: x <> -1)".format
-    refused(path, match=r"retrieved has -1.*item='list_filter\(retrieved, lambda x: x <> -1\)'$")
     both = [drop("retrieved"), drop("relevant")]
+    refused(path, match=re.escape(f"Drop it: item={[both[0], 'relevant']}") + "$")
+    hits = pl.DataFrame(rows).with_columns(retrieved=pl.Series([[8, 3, -1]]))
+    for ids, minus in ((pl.Int64, "-1"), (pl.String, "'-1'")):
+        padded = hits.cast({"retrieved": pl.List(ids), "relevant": pl.List(ids)})
+        calls = [{"item": [x.replace("-1", minus) for x in both]}]
+        for tables in ([padded], [padded.drop("relevant"), padded.drop("retrieved")]):
+            with pytest.raises(RankqlError) as error:
+                rankql.evaluate(*tables, metrics="RR")
+            assert error.value.calls == calls
+            assert rankql.evaluate(*tables, metrics="RR", **calls[0])["RR"] == 0.5
     assert both_ways("Success", [path], item=both)["Success"] == 0
     files = [write(tmp_path / f"{name}.json", {"0": rows[0][name]})
              for name in ("retrieved", "relevant")]  # fmt: skip

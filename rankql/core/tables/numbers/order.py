@@ -20,7 +20,7 @@ from rankql.core.base.column_names import (
     squash,
     words_of,
 )
-from rankql.core.base.errors import Call, Question, RankqlError, as_arguments, require
+from rankql.core.base.errors import Call, Question, RankqlError, advise, as_arguments
 from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
 from rankql.core.tables.reader import First, first_rows
 from rankql.core.tables.session import Session
@@ -193,11 +193,10 @@ def drop_positions(session: Session, table: Table, name: str) -> Table:
         count(*) OVER (PARTITION BY q, s) AS ties FROM ({rows})"""
     counts = "count(*) FILTER (place < low OR place >= low + ties), count(*)"
     wrong, total = session.row(f"SELECT {counts} FROM ({ranks})")
-    require(
-        wrong <= 0.01 * total,
-        f"{table.label}: {pos} and {score} order {wrong:,} of {total:,} rows differently, and the "
-        f"other runs have scores. Name the column that all have, score={score!r}, or correct {pos}",
-    )
+    if wrong > 0.01 * total:
+        text = f"{table.label}: {pos} and {score} order {wrong:,} of {total:,} rows differently, "
+        text += "and the other runs have scores. Name the column that all have, "
+        raise RankqlError(advise(text, {"score": score}, f", or correct {pos}"))
     unused = Unused(f"{pos} of {name} is not used")
     return replace(table.without("pos"), context={**table.context, "pos": unused})
 

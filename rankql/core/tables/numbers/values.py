@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from rankql.core.base.errors import RankqlError
+from rankql.core.base.errors import RankqlError, advise
 from rankql.core.base.text import format_count, is_or_are
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.reader import numbers_in_memory
@@ -78,17 +78,23 @@ def _read_na(session: Session, table: Table, name: str) -> Table:
     return table.with_values(name, f"nullif({value}, 'NA')", table.columns[name])
 
 
-def refuse_padding(session: Session, table: Table) -> None:
-    """Refuse the item -1, which fills up lists, if no other is below 0: it would be a hit."""
+def refuse_padding(session: Session, table: Table, other: Table | None = None) -> None:
+    """Refuse the item -1, which fills up lists, if no other is below 0: it would be a hit.
+
+    other: the judgments of a run, or a run of judgments.
+    """
     name = table.roles.get("item", "")
     kind = table.columns.get(name, "")
-    if not (is_text(kind) or is_number(kind)):
+    if not (is_text(kind) or is_number(kind)) or not _has_minus_one(session, table, name):
         return
-    if _has_minus_one(session, table, name):
-        raise RankqlError(
-            f"{table.label}: {name} has -1, which is not an id. Leave out its rows; of lists, "
-            f"drop it by an expression: item='list_filter({name}, lambda x: x <> -1)'"
-        )
+    told = f"{table.label}: {name} has -1, which is not an id. "
+    if table.lists is None or name != table.lists.column:
+        raise RankqlError(f"{told}Leave it out")
+    minus = "'-1'" if is_text(kind) else "-1"
+    pair = [f"list_filter({name}, lambda x: x <> {minus})"]
+    pair += [str(other.roles.get("item") or other.find("item"))] if other else []
+    call = {"item": pair[::-1] if table.label == "qrels" else pair} if other else {"item": pair[0]}
+    raise RankqlError(advise(f"{told}Drop it: ", call))
 
 
 def _has_minus_one(session: Session, table: Table, name: str) -> bool:
