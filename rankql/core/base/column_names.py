@@ -339,6 +339,21 @@ def number_kind(name: str) -> str:
     return next((x for x, known in kinds.items() if not words.isdisjoint(known)), "")
 
 
+_ORDINALS = {"ordinal", "tenant"}
+_COUNTS = _ORDINALS | {"label", "count", "level", "group", "number"}
+
+
+def is_no_grade(name: str) -> bool:
+    """Is a number with this name a place, a tenant or an id?"""
+    return number_kind(name) == "place" or is_like_id(name) or bool(words_of(name) & _ORDINALS)
+
+
+def names_small_number(name: str) -> bool:
+    """May numbers of this name be equal by chance in few queries, as places and counts are?"""
+    tail = name.rpartition(".")[2]
+    return number_kind(tail) == "place" or not words_of(tail).isdisjoint(_COUNTS)
+
+
 def is_measure(name: str) -> bool:
     """Is a number with this name a coordinate, a price or another property, and not a grade?"""
     return not words_of(name.rpartition(".")[2]).isdisjoint(_MEASURES)

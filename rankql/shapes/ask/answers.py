@@ -12,7 +12,7 @@ from typing import Any
 
 import duckdb
 
-from rankql.core.base.column_names import ADD_HEADER
+from rankql.core.base.column_names import ADD_HEADER, names_small_number
 from rankql.core.base.errors import Call, Question, RankqlError
 from rankql.core.base.writing import pick_part
 from rankql.core.metrics.macros import quote
@@ -23,7 +23,7 @@ from rankql.core.tables.session import Session
 from rankql.core.tables.tables import Table, is_nested, quote_name
 from rankql.shapes.ask.columns import with_columns
 from rankql.shapes.ask.headers import headers_call
-from rankql.shapes.ask.pairs import find_pairs
+from rankql.shapes.ask.pairs import FEW_QUERIES, find_pairs
 from rankql.shapes.ask.trials import as_question, has_matches, is_open, verified
 from rankql.shapes.choose.paths import find_paths
 
@@ -103,6 +103,9 @@ def _answer(
     if nested and not _asks_ids(question) and not answer.calls and not answer.open:
         question.calls = []
         answer = verified(with_pairs(question), gives_number, tried)
+    by_chance = nested and answer.calls and all(map(_matches_by_chance, answer.calls))
+    if by_chance and session.value(f"SELECT count(*) < {FEW_QUERIES} FROM {opened[0].sql}"):
+        answer.text += ". The values do not decide"
     if not isinstance(error, Question):
         if sorted(map(repr, answer.calls)) == sorted(map(repr, question.calls)):
             answer.text, answer.stated, answer.args = str(error), True, error.args
@@ -154,6 +157,12 @@ def _asks_ids(question: Question) -> bool:
     """Does a question, or an error without one, leave open which columns are the ids?"""
     calls = [*question.calls, *question.open]
     return not calls or any({"query", "item", "collapse"} & {*x} for x in calls)
+
+
+def _matches_by_chance(call: Call) -> bool:
+    """Are ids of a call numbers that are equal by chance in few queries, by their names?"""
+    names = [x for x in call.get("item") or () if "," not in x and isinstance(call["item"], list)]
+    return any(map(names_small_number, names))
 
 
 def _asks_query(question: Question) -> bool:

@@ -20,6 +20,7 @@ from rankql.core.base.column_names import (
     is_like_id,
     list_side,
     names_order,
+    names_small_number,
     names_system,
     number_kind,
     rank_of,
@@ -35,6 +36,8 @@ from rankql.shapes.choose.paths import Path, find_paths, spell, write_ids
 
 # The rows in which ids are sought, those of lists, the ids of a row, and the pairs that are tried.
 _ROWS, _LISTS, _IDS, _PAIRS = 2000, 300, 100, 8
+# In fewer queries, small numbers are equal by chance.
+FEW_QUERIES = 10
 # Words of names that say the side of ids, or that they are ids, and not of what.
 _SIDES = {
     *("retrieved", "recommended", "ranked", "predicted", "pred", "expected", "relevant", "gold"),
@@ -285,7 +288,8 @@ def _rank(run: list[_Field], qrels: list[_Field], listed: bool) -> list[_Pair]:
         ids = any(is_like_id(n) or rank_of("item", n) is not None for n in names)
         fine = bool(_FINE & x.words) or bool(_FINE & y.words)
         found = _has_all(y, x) and any(_has_all(z, x) and not _has_all(y, z) for z in run if z != y)
-        return found, -sides, -_similar(x, y), -ids, -fine
+        chance = len(x.ids) < FEW_QUERIES and (_is_small(x) or _is_small(y))
+        return chance, found, -sides, -_similar(x, y), -ids, -fine
 
     likely = [(x, y) for x, y in sorted(pairs, key=order) if not _is_place(x) and not _is_place(y)]
     return [*keys, *(([x], [y]) for x, y in likely)][:_PAIRS]
@@ -296,11 +300,21 @@ def _has_all(field: _Field, other: _Field) -> bool:
     return all({*field.ids.get(query, ())}.issuperset(ids) for query, ids in other.ids.items())
 
 
+def _is_small(field: _Field) -> bool:
+    """Are they whole numbers of a name that places and counts have?"""
+    return _has_numbers(field) and names_small_number(field.path.text)
+
+
+def _has_numbers(field: _Field) -> bool:
+    return all(x.lstrip("-").isdigit() for x in field.every)
+
+
 def _is_place(field: _Field) -> bool:
     """Is it a number that says where in an item of another field something is?"""
     tail = field.path.text.rpartition(".")[2]
-    numbers = all(x.lstrip("-").isdigit() for x in field.every)
-    return numbers and (squash(tail) in KEY_PLACES - {"chunkid"} or number_kind(tail) == "place")
+    return _has_numbers(field) and (
+        squash(tail) in KEY_PLACES - {"chunkid"} or number_kind(tail) == "place"
+    )
 
 
 def _column(field: _Field) -> str:

@@ -16,15 +16,16 @@ from rankql.core.base.column_names import (
     TIMES,
     is_called,
     is_like_id,
+    is_no_grade,
     list_side,
     names_order,
     names_system,
-    number_kind,
     rank_of,
     words_of,
 )
 from rankql.core.base.errors import Call, Question, RankqlError, as_arguments
 from rankql.core.metrics.macros import quote
+from rankql.core.metrics.parse import is_metric
 from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.session import Session
 from rankql.core.tables.tables import Table, id_text
@@ -135,7 +136,7 @@ def makes_sense(call: Call) -> bool:
         return False
     plain = [x for x in items if "(" not in x]
     derived = len(items) > 1 and any(not AGAINST.isdisjoint(words_of(x)) for x in plain)
-    if derived or any(number_kind(x) == "place" for x in grades):
+    if derived or any(map(is_no_grade, grades)):
         return False
     sides = [list_side(x) for x in items] if len(set(items)) > 1 else []
     alone = len(set(queries)) == 1 and is_called(queries[0], SPLITS)
@@ -188,7 +189,8 @@ def _write_grades(call: Call) -> str:
 
 
 def has_matches(session: Session, inputs: Inputs, collapse: bool) -> bool:
-    """Has a run a judged item, a number for each grade, and no item twice in a query?
+    """Has a run a judged item, a number for each grade, and no item twice in a query? The value of
+    a metric, which is that of a query, is neither grade nor score.
 
     collapse: does the caller keep one row of each item?
     """
@@ -206,7 +208,17 @@ def has_matches(session: Session, inputs: Inputs, collapse: bool) -> bool:
             ids.append(f"(SELECT {texts} FROM {x.sql} WHERE {quote(last)} IS NOT NULL)")
         return bool(session.rows(f"{' INTERSECT '.join(ids)} LIMIT 1"))
 
+    def holds_metric(table: Table, role: str) -> bool:
+        name, query = table.roles.get(role, ""), quote(table.roles["query"])
+        if not is_metric(name.rpartition(".")[2]):
+            return False
+        same = f"SELECT {query}, count(DISTINCT {quote(name)}) AS n, min({quote(name)}) AS low "
+        same += f"FROM {table.sql} GROUP BY {query}"
+        return bool(session.value(f"SELECT max(n) = 1 AND min(low) < max(low) FROM ({same})"))
+
     (judging, *_) = inputs.judging
+    if holds_metric(judging, "rel") or any(holds_metric(x, "score") for x in inputs.runs.values()):
+        return False
     name = judging.roles["rel"]
     number = f"TRY_CAST({quote(name)} AS DOUBLE)"
     numbers = f"count({quote(name)}) = count({number})"
