@@ -149,3 +149,45 @@ def test_the_command_line_names_the_systems_of_one_file(tmp_path):
     names = ["--query", "anfrage", *["--item", "kachel", "--pos", "platz", "--rel", "nutzen"]]
     done = CliRunner().invoke(main, ["compare", str(run), str(gold), *names])
     assert done.exit_code == 2 and "pass --query thema, --system motor" in done.output
+
+
+def question(*tables):
+    with pytest.raises(rankql.RankqlError) as error:
+        rankql.evaluate(*tables, metrics="RR")
+    return error.value
+
+
+# A metric beside a run, of each query; numbers that few queries share by chance.
+METRICS = ["hit_at_5", "reciprocal_rank", "ndcg@10", "precision"]
+
+
+@few(2)("name", METRICS)
+def test_a_metric_of_a_query_is_neither_grade_nor_score(name):
+    run = log().select(query="thema", item="kachel", pos="platz").with_columns(
+        pl.col("query").rank("dense").mod(3).truediv(2).alias(name)
+    )  # fmt: skip
+    assert not question(run).calls
+    gold = judged().rename({"thema": "query", "kachel": "item", "nutzen": "rel"})
+    assert not any("score" in call for call in question(run.drop("pos"), gold).calls)
+    if name == "reciprocal_rank":
+        return  # a rank of an item is no grade either
+    graded = run.with_columns((pl.int_range(pl.len()) % 2).alias(name))  # of each item
+    assert {"rel": name} in question(graded).calls
+
+
+@few(2)("name", ["ordinal", "tenant", "count"])
+def test_small_numbers_come_last_in_few_queries(name):
+    shown = [[{name: n, "karte": f"k{q}{n}"} for n in (1, 2, 3)] for q in range(3)]
+    rows = [{"frage": f"q{q}", "treffer": each, "soll": [each[q]]} for q, each in enumerate(shown)]
+    found = question(rows)
+    assert found.calls[0]["item"] == ["treffer.karte", "soll.karte"]
+    assert "do not decide" not in str(found)
+    alone = [
+        {**x, "treffer": [{name: y[name]} for y in x["treffer"]], "soll": [x["soll"][0][name]]}
+        for x in rows
+    ]
+    found = question(alone)
+    assert "The values do not decide. Pass item=" in str(found)
+    assert found.calls[0] == {"item": [f"treffer.{name}", "soll"]}
+    many = [{**x, "frage": f"{x['frage']}-{n}"} for n in range(4) for x in alone]
+    assert "do not decide" not in str(question(many))

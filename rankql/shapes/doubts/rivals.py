@@ -144,8 +144,11 @@ def other_level(pair: Pair) -> Sequence[str]:
             for names in (part, whole)
         )  # fmt: skip
         if run.value(f"SELECT {several} > {one}"):
-            text = f"{name} and {qrels.name} are of different levels. Which is evaluated?"
-            raise Question(qrels.note(text), [pair.named_items(), pair.named_items(found[0], name)])
+            low, high = (min(level_of(x[1])).replace("doc", "document") for x in (part, whole))
+            text = f"{part[1]} and {whole[1]} are of different levels: several {low}s of one "
+            text += f"{high} count as one {high}. Which is evaluated?"
+            calls = [pair.named_items(), pair.named_items(found[0], name)]
+            raise Question(qrels.note(text), calls[::-1] if parts[0] else calls)
     return ()
 
 

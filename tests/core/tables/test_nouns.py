@@ -99,8 +99,8 @@ OFFERED = {
     "grades of several rows": (
         SOLD, RETURNED, {},
         [("max(quantity)", 1), ("sum(quantity)", 0.5), ("{'rel': '1'}", 1)]),
-    "two levels of gold: lists": (LEVELS, None, {}, [("", 0.75), ("", 0.25)]),
-    "two levels of gold: objects": (LEVELS_OF_OBJECTS, None, {}, [("", 0.75), ("", 0.25)]),
+    "two levels of gold: lists": (LEVELS, None, {}, [("", 0.25), ("", 0.75)]),
+    "two levels of gold: objects": (LEVELS_OF_OBJECTS, None, {}, [("", 0.25), ("", 0.75)]),
 }  # fmt: skip
 READ = {
     "the first word of a list": (
@@ -124,7 +124,8 @@ REFUSED = {
     "unknown names have the shortest form": (
         UNKNOWN[0], UNKNOWN[1].rename({"b": "c"}).with_columns(c=pl.lit("none")), {},
         r"Rename columns, as in \{'query': 'q1', 'item': 'd1', 'score'"),
-    "two levels of gold": (LEVELS, None, {}, "are of different levels"),
+    "two levels of gold": (
+        LEVELS, None, {}, r"levels: several \w+s of one document count as one document. Which is"),
     "grades of several rows": (SOLD, RETURNED, {}, r"Is quantity the grade of item\?"),
     "a window": (
         SOLD, RETURNED, {"rel": "max(quantity) OVER ()"},
