@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import duckdb
 
@@ -31,16 +31,14 @@ from rankql.shapes.choose.paths import find_paths
 _QUERIES, _ROWS = 300, 20_000
 
 
-def answered(
-    session: Session,
-    request: Request,
-    error: RankqlError,
-    evaluate: Callable[[Session, Request], Inputs | None],
-) -> RankqlError:
-    """The error with the calls that answer it, if there are any.
+# The inputs of a request, if its evaluation gives a number. It may raise.
+Evaluate: TypeAlias = Callable[[Session, Request], Inputs | None]
 
-    evaluate: the inputs of a request, if its evaluation gives a number. It may raise.
-    """
+
+def answered(
+    session: Session, request: Request, error: RankqlError, evaluate: Evaluate
+) -> RankqlError:
+    """The error with the calls that answer it, if there are any."""
     if session.opened is None and ADD_HEADER in str(error):
         calls = headers_call(request)
         text = str(error).partition(f" and {ADD_HEADER}")[0]
@@ -54,10 +52,7 @@ def answered(
 
 
 def _answer(
-    session: Session,
-    request: Request,
-    error: RankqlError,
-    evaluate: Callable[[Session, Request], Inputs | None],
+    session: Session, request: Request, error: RankqlError, evaluate: Evaluate
 ) -> RankqlError:
     assert session.opened
     runs, tables = session.opened

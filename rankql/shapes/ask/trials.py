@@ -58,8 +58,7 @@ def verified(
 
     likely = _likely(question)
     for call in likely:
-        found = [y for x in _swapped(calls, call) for y in try_call(x)] or try_call(call)
-        calls += [x for x in found if x not in calls]
+        calls += [x for x in try_call(call) if x not in calls]
         if len(calls) >= _OFFERED:
             break
     pairs = [call.get("item") for call in calls]
@@ -106,13 +105,6 @@ def _likely(question: Question) -> list[Call]:
     """The calls that make sense by the names of columns, those that read an id of runs last."""
     calls = filter(makes_sense, [*question.calls, *question.open])
     return sorted(calls, key=lambda call: any(map(names_system, _names(call.get("query")))))
-
-
-def _swapped(calls: Sequence[Call], call: Call) -> list[Call]:
-    """Calls that work, with query and item swapped, if that begins as this call."""
-    pairs = (x for x in calls if [call] == [{"query": y} for y in _names(x.get("item"))[:1]])
-    swapped = ({**x, "query": x["item"], "item": x["query"]} for x in pairs if "query" in x)
-    return [*filter(makes_sense, swapped)]
 
 
 def makes_sense(call: Call) -> bool:
