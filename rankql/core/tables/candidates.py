@@ -347,6 +347,10 @@ def missing_role(table: Table, role: str, hint: str = "") -> RankqlError:
     return kind(text, calls, hint, otherwise, ["qrels="] if kind is Ungraded else [])
 
 
+# Words of names of numbers that are no grades.
+NO_GRADES = PLACES | {"title", "text", "name", "latency", "url", "id"}
+
+
 def _grades_left(table: Table, free: Sequence[str], named: str) -> list[dict[str, Any]]:
     """The only column that is left for the grades of a ranked table, and a score next to the
     prediction of it.
@@ -360,7 +364,7 @@ def _grades_left(table: Table, free: Sequence[str], named: str) -> list[dict[str
     left = [
         x for x in free
         if x not in known and x not in scores and not is_called(x, (*TIMES, *SPLITS))
-        and not words_of(x) & (PLACES | {"title", "text", "name", "latency", "url", "id"})
+        and not words_of(x) & NO_GRADES
         and number_kind(x) != "amount" and not is_nested(table.columns[x])
     ]  # fmt: skip
     ranked = bool(scores or table.find("pos")) and table.find("item") is not None

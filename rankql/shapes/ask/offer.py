@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rankql.core.base.errors import Call, Question, RankqlError
+from rankql.core.base.errors import Call, Question, RankqlError, Ungraded
 from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.reader import infer_types
 from rankql.core.tables.reading import OtherTables
 from rankql.core.tables.session import Session
 from rankql.core.tables.tables import Runs
 from rankql.shapes.ask.columns import with_columns
-from rankql.shapes.ask.structure import name_columns
+from rankql.shapes.ask.structure import name_columns, name_grades
 from rankql.shapes.ask.trials import has_matches, verified
 
 
@@ -48,6 +48,8 @@ def offer_calls(
     if runs and all({*x} <= {"query", "item"} for x in asked.calls):
         calls = name_columns(session, next(iter(runs.values())), tables["qrels"], options)
         asked.calls = calls + [x for x in asked.calls if x not in calls]
+    if isinstance(asked, Ungraded) and runs and not (asked.calls or tables["qrels"]):
+        asked.calls = name_grades(session, next(iter(runs.values())), options)
     session.opened = {**runs}, {**tables}
     if session.defers:
         return asked

@@ -10,17 +10,28 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from rankql.core.base.column_names import KEY_PLACES, is_row_number, squash
+from rankql.core.base.column_names import KEY_PLACES, is_row_number, squash, words_of
 from rankql.core.base.errors import Call, RankqlError
 from rankql.core.metrics.macros import quote
+from rankql.core.tables.candidates import NO_GRADES
 from rankql.core.tables.request import Request
 from rankql.core.tables.session import Session, is_several_runs, open_session
-from rankql.core.tables.tables import FRACTIONS, Table, is_id, is_nested, is_text, quote_name
+from rankql.core.tables.tables import (
+    FRACTIONS,
+    Table,
+    is_id,
+    is_nested,
+    is_number,
+    is_text,
+    quote_name,
+)
 from rankql.shapes.ask.trials import makes_sense
 
 # About so many rows are read, of complete queries; the columns that are tried, and the systems that
 # one may have.
 _ROWS, _COLUMNS, _SYSTEMS = 20_000, 6, 50
+# The most values of a column of grades, and the highest one.
+_GRADES = 10
 
 
 def name_columns(
@@ -67,6 +78,34 @@ def name_columns(
             break
     found.sort(key=lambda x: x[0])
     return [call for (placeless, _), call in found if placeless == found[0][0][0]]
+
+
+def name_grades(session: Session, table: Table, options: Mapping[str, Any]) -> list[Call]:
+    """The call that names the grades of a table of rankings: the only column of a few whole numbers
+    from 0, or of flags, that differ and repeat within queries, if no column of a few texts does.
+    """
+    roles = ("query", "item", "score", "pos", "system")
+    known = [options[x] or (table.find(x) if x != "system" else None) for x in roles]
+    key, item, *_ = known
+    if not (isinstance(key, str) and table.has(key) and isinstance(item, str) and table.has(item)):
+        return []
+    kinds = table.columns
+    free = [x for x in table.own_columns if x not in known and not is_row_number(x)]
+    free = [x for x in free if not words_of(x) & NO_GRADES]
+    free = [x for x in free if is_text(kinds[x]) or is_number(kinds[x]) or kinds[x] == "BOOLEAN"]
+    numbers = {x: f"TRY_CAST({quote(x)} AS DOUBLE)" for x in free if not is_text(kinds[x])}
+    pairs = f"count(DISTINCT ({quote(key)}, {{0}})) FILTER ({{0}} IS NOT NULL)"
+    looks = ", ".join(
+        f"count(DISTINCT {quote(x)}) BETWEEN 2 AND {_GRADES} AND {pairs.format(quote(x))} > 1.5 * "
+        f"count(DISTINCT {quote(key)}) AND {pairs.format(quote(x))} < count({quote(x)})"
+        + (f" AND bool_and({n} BETWEEN 0 AND {_GRADES} AND {n} % 1 = 0)" if n else "")
+        for x in free for n in [numbers.get(x)]
+    )  # fmt: skip
+    if not looks:
+        return []
+    fit = session.row(f"SELECT {looks} FROM (FROM {table.sql} LIMIT {_ROWS})")
+    names = [x for x, y in zip(free, fit, strict=True) if y]
+    return [{"rel": x} for x in names] if len(names) == 1 and names[0] in numbers else []
 
 
 def _look(
