@@ -305,7 +305,8 @@ def score_form(of_rows: Callable[..., pl.Expr], example: str = "") -> MetricFunc
             expected = partial(aggregate_lists, f"{name}_by_score(rel, score, NULL{named})")
         elif not halves_ties:
             # A pattern, which may match nothing: polars' own error would not name the argument.
-            columns["item"] = pl.col("^item$") if item == "item" else column(cast("Column", item))
+            default = isinstance(item, str) and item == "item"
+            columns["item"] = pl.col("^item$") if default else column(cast("Column", item))
         fast = partial(cast("Any", of_rows), rel="rel", pos="pos", by="group", **options)
         by_group = fast if vars(of_rows)["by_group"] else None
         value = of_rows(ROWS, **options)

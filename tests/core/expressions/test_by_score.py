@@ -91,6 +91,8 @@ def test_a_forgotten_item_is_named_by_its_argument(kind):
     frame = kind(pl.DataFrame({"grade": [0, 1], "points": [2.0, 1.0]}))
     with pytest.raises(RankqlError, match=r"equal scores: pass its name as item='...'"):
         frame.lazy().select(rankql.ndcg_by_score("grade", "points")).collect()
+    item = pl.col("points").cast(pl.String)
+    assert frame.lazy().select(rankql.ndcg_by_score("grade", "points", item)).collect().width == 1
     kept = frame.lazy().select(
         rankql.ndcg_by_score("grade", "points", ties="expected").alias("expected"),
         rankql.auc_by_score("grade", "points"),  # neither reads an item
