@@ -327,10 +327,8 @@ def monitor(
     require(named, f"metrics must be names such as 'nDCG@10', not {metrics!r}")
     with open_session(con, days, qrels, attributes) as session:
         run = session.table(days, "days")
-        has_day = day != "day" or run.has("day") or run.has("date")
-        if not (has_day or daily_values.find_times(session, run)):
-            day = daily_values.find_written_day(session, run) or day
         if isinstance(day, str):
+            day = daily_values.find_written_day(session, run, day) or day
             # The same query on two days of a week is two.
             if by_week := _BY_WEEK.fullmatch(day):
                 day, period = f"CAST({by_week[1]} AS DATE)", period or "week"

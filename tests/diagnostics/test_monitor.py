@@ -1123,23 +1123,33 @@ SERIES = pl.DataFrame({
 
 def test_percents_as_text_have_a_line_that_reads_them():
     days = SERIES.with_columns(ctr=(100 * pl.col("ctr")).round(2).cast(pl.String) + " %")
-    with pytest.raises(rankql.RankqlError, match="ctr is VARCHAR") as refused:
-        rankql.monitor(days)
+    for metrics in ("ctr", None):
+        with pytest.raises(rankql.RankqlError, match="ctr is VARCHAR") as refused:
+            rankql.monitor(days, metrics=metrics)
     line = str(refused.value).partition("Read percents: ")[2]
     watched = rankql.monitor(eval(line, {"days": days, "pl": pl}))
     expected = rankql.monitor(SERIES.with_columns(ctr=(100 * pl.col("ctr")).round(2)))
     assert_frame_equal(watched.table, expected.table)
 
 
-@few(2)("form", ["%m/%d/%Y", "%d/%m/%Y"])
-def test_written_dates_are_read_off_a_day_above_12_or_asked_about(form):
-    written = SERIES.select(pl.col("day").dt.strftime(form).alias("when"), "ctr")
+@few(3)("name", ["when", "date", "day"])
+@few(2)("form", ["%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y"])
+def test_written_dates_are_read_off_a_day_above_12_or_asked_about(form, name):
+    """Also where the name says that they are days: polars would read each as %d/%m."""
+    written = SERIES.select(pl.col("day").dt.strftime(form).alias(name), "ctr")
     assert rankql.monitor(written).table.equals(rankql.monitor(SERIES).table)
     with pytest.raises(Question) as asked:
         rankql.monitor(written.filter(SERIES["day"].dt.day() <= 12))
+    mark = form[2]
     assert [call["day"] for call in asked.value.calls] == [
-        f"CAST(strptime(\"when\", '{x}') AS DATE)" for x in ("%m/%d/%Y", "%d/%m/%Y")
+        f"CAST(strptime(\"{name}\", '{x.replace('/', mark)}') AS DATE)"
+        for x in ("%m/%d/%Y", "%d/%m/%Y")
     ]
+
+
+def test_days_with_dots_have_the_day_first():
+    written = SERIES.with_columns(pl.col("day").dt.strftime("%d.%m.%Y"))
+    assert rankql.monitor(written).table.equals(rankql.monitor(SERIES).table)
 
 
 def test_few_rows_a_day_are_slices_and_no_queries():
