@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -286,7 +287,15 @@ def gate(
     notes += describe_users(results, sliced_by)
     notes = list(dict.fromkeys([*notes, *run_result.data_notes]))
     table = pl.DataFrame(rows, schema=verdict.SCHEMA)
-    return Verdict(table, replace(run_result, data_notes=notes), inconclusive)
+    inputs = {**data, "judgments": qrels}
+    named = {x: _name_input(y) for x, y in inputs.items() if y is not None}
+    return Verdict(table, replace(run_result, data_notes=notes), inconclusive, named)
+
+
+def _name_input(data: Any) -> str:
+    """The path or the name of a table, or what else was passed."""
+    named = isinstance(data, str | os.PathLike)
+    return os.fspath(data) if named else f"({type(data).__name__} in memory)"
 
 
 def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:
