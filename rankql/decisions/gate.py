@@ -17,7 +17,13 @@ from rankql.core.evaluation.evaluate import evaluate_request
 from rankql.core.evaluation.means.means import MEAN_OF_SLICES, average_slices
 from rankql.core.evaluation.result.result import Result
 from rankql.core.metrics.macros import MISSING
-from rankql.core.tables.request import EvaluationOptions, RankingRules, Request, parse_groupings
+from rankql.core.tables.request import (
+    DEFAULT_METRICS,
+    EvaluationOptions,
+    RankingRules,
+    Request,
+    parse_groupings,
+)
 from rankql.core.tables.tables import Data, require_named
 from rankql.decisions import alignment, verdict
 from rankql.decisions.alignment import Results
@@ -168,8 +174,9 @@ def gate(
     errors.require(narrow, f"equivalence= needs alpha below 0.5, not {alpha}")
     if minimum_bound and not minimum:
         raise errors.RankqlError("minimum_bound= needs a limit on a mean. Pass minimum=")
+    default = () if minimum or max_drop or equivalence else DEFAULT_METRICS  # no limit names one
     request = Request(
-        run, qrels, (), RankingRules.of(options, gate), attributes, con, parse_groupings(by),
+        run, qrels, default, RankingRules.of(options, gate), attributes, con, parse_groupings(by),
         weight, cluster, time, interval=None if anytime else "auto", train=train,
         catalogue=catalogue, seen=seen, min_score=min_score, judge=judge, judge_rel=judge_rel,
     )  # fmt: skip
