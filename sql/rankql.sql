@@ -3593,7 +3593,7 @@ COMMENT ON MACRO sign_test IS 'Two-sided p-value of the sign test: wins against 
 -- The rule in words, and how often it is right: docs/monitor.md.
 --
 --   monitor_days(daily, baseline)  (the median of the same weekdays of the baseline - the value of a day) / their spread, and alarms
---   monitor_baseline(daily)        the first and the last day of the baseline
+--   monitor_baseline(daily)        the first and the last day of the baseline of each series
 
 -- What a day lacks. Differences of sums in another order are 0.
 CREATE OR REPLACE MACRO rankql_shortfall(expected, v) AS
@@ -3714,32 +3714,40 @@ CREATE OR REPLACE MACRO rankql_compared_days(daily, baselines, series, day, valu
                                                  OR coalesce(z_quarter >= 0.85 * widening AND z_week >= 0.425 * widening, false) END AS alarm
     FROM __rankql_scored;
 
--- One row per series and day. `baseline` is the last day of the baseline period. A series is watched, on the weekdays that the
--- period has three times, if these are five or more, and at most a quarter of its days lie far outside; otherwise `alarm` is NULL. `error` is the column of the standard errors of the values.
--- With `period := 'week'` a row is a week: all are alike, as if each were the same weekday, and the baseline has 8 of them.
--- An alarm is held until the mean of the last seven days is below half its limit.
-CREATE OR REPLACE MACRO monitor_days(daily, baseline, series := NULL, day := 'day', value := 'value', error := NULL, period := 'day') AS TABLE
-    SELECT s.key.value AS series, d AS day, v AS value, expected, spread, 3.6 * widening * spread AS band, loss, z AS z_day, z_week, outlying, alarm,
-           CASE WHEN alarm IS NOT NULL THEN coalesce(last_value(CASE WHEN alarm THEN true WHEN z_week < 1.1 * widening THEN false END IGNORE NULLS)
-               OVER (PARTITION BY s, watched IS NULL ORDER BY step), false) END AS held
-    FROM rankql_compared_days(daily, [CAST(baseline AS DATE)], series, day, value, error, period) ORDER BY rankql_text(s.key.value), d;
-COMMENT ON MACRO TABLE monitor_days IS 'The value of each day against the same weekdays of a baseline period, with alarms.';
-
--- The first and the last day of the baseline of all series, which grows with the log: from the first 28 days (or those to
--- `baseline`) by a week, up to 8 times, while 28 days follow it. It stops before a week with an alarm, or a mean that would hold one.
-CREATE OR REPLACE MACRO monitor_baseline(daily, baseline := NULL, series := NULL, day := 'day', value := 'value', error := NULL) AS TABLE
+-- The days of each series against its own baseline. With `grow`, that becomes longer with the log: from the first 28 days (or those
+-- to `baseline`) by a week, up to 8 times, while 28 days follow it. It stops before a week with an alarm, or a mean that would hold one.
+CREATE OR REPLACE MACRO rankql_grown_days(daily, baseline, series, day, value, error, period, grow) AS TABLE
     WITH __rankql_ends AS (
-        SELECT min(d) AS first, list_transform(range(9), lambda i: coalesce(CAST(baseline AS DATE), min(d) + 27) + 7 * CAST(i AS INTEGER)) AS untils,
-               list_filter(untils, lambda until: until = untils[1] OR until <= max(d) - 28) AS possible
+        SELECT min(d) AS first, coalesce(CAST(baseline AS DATE), CASE WHEN grow AND period <> 'day' THEN rankql_fail('grow := true is for days: leave it out') WHEN grow THEN min(d) + 27 END) AS shortest,
+               CASE WHEN grow THEN list_transform(range(9), lambda i: shortest + 7 * CAST(i AS INTEGER)) ELSE [shortest] END AS untils,
+               list_filter(untils, lambda until: until = shortest OR until <= max(d) - 28) AS possible
         FROM (SELECT CAST(coalesce(*COLUMNS(lambda name: lower(name) IN (lower(day), '__rankql_no_day'))) AS DATE) AS d
               FROM (SELECT *, NULL::DATE AS __rankql_no_day FROM query_table(daily)))
-    ), __rankql_stops AS (
-        SELECT s.until AS until, coalesce(bool_or(alarm OR abs(z_week) >= 1.1 * widening), false) AS stops
-        FROM rankql_compared_days(daily, (SELECT possible FROM __rankql_ends), series, day, value, error, 'day')
-        WHERE d > s.until AND d <= s.until + 7 GROUP BY ALL
+    ), __rankql_stopped AS (
+        SELECT *, coalesce(min(s.until) FILTER (WHERE d > s.until AND d <= s.until + 7 AND (alarm OR abs(z_week) >= 1.1 * widening)) OVER same,
+                           max(s.until) OVER same) AS until
+        FROM rankql_compared_days(daily, (SELECT CASE WHEN shortest IS NULL THEN [shortest] ELSE possible END FROM __rankql_ends), series, day, value, error, period)
+        WINDOW same AS (PARTITION BY s.key)
     )
-    SELECT first, coalesce((SELECT min(until) FROM __rankql_stops WHERE stops), list_max(possible)) AS last FROM __rankql_ends;
-COMMENT ON MACRO TABLE monitor_baseline IS 'The first and last day of the baseline of monitor_days, which grows with the log to 84 days.';
+    SELECT *, (SELECT first FROM __rankql_ends) AS first FROM __rankql_stopped WHERE s.until = until;
+
+-- One row per series and day. `baseline` is the last day of the baseline period; with `grow := true` each series' own grows from there,
+-- or from the first 28 days if it is NULL. A series is watched, on the weekdays that the period has three times, if these are five or
+-- more, and at most a quarter of its days lie far outside; otherwise `alarm` is NULL. `error` is the column of standard errors.
+-- With `period := 'week'` a row is a week: all are alike, as if each were the same weekday, and the baseline has 8 of them.
+-- An alarm is held until the mean of the last seven days is below half its limit.
+CREATE OR REPLACE MACRO monitor_days(daily, baseline, series := NULL, day := 'day', value := 'value', error := NULL, period := 'day', grow := false) AS TABLE
+    SELECT s.key.value AS series, d AS day, v AS value, until AS baseline, expected, spread, 3.6 * widening * spread AS band, loss, z AS z_day, z_week, outlying, alarm,
+           CASE WHEN alarm IS NOT NULL THEN coalesce(last_value(CASE WHEN alarm THEN true WHEN z_week < 1.1 * widening THEN false END IGNORE NULLS)
+               OVER (PARTITION BY s, watched IS NULL ORDER BY step), false) END AS held
+    FROM rankql_grown_days(daily, baseline, series, day, value, error, period, grow) ORDER BY rankql_text(s.key.value), d;
+COMMENT ON MACRO TABLE monitor_days IS 'The value of each day against the same weekdays of a baseline period, with alarms.';
+
+-- The first and the last day of the baseline of each series, which grows with the log.
+CREATE OR REPLACE MACRO monitor_baseline(daily, baseline := NULL, series := NULL, day := 'day', value := 'value', error := NULL) AS TABLE
+    SELECT DISTINCT s.key.value AS series, first, until AS last
+    FROM rankql_grown_days(daily, baseline, series, day, value, error, 'day', true) ORDER BY rankql_text(series);
+COMMENT ON MACRO TABLE monitor_baseline IS 'The first and last day of the baseline of monitor_days of each series, which grows with the log to 84 days.';
 
 
 -- Means of weighted rows: by traffic, by revenue, or by the inverse of the sampling probability. Load common.sql first.

@@ -3,8 +3,9 @@
 python tests/mutations.py --package rankql/logs --tests tests/logs --edits 20 --seed 1
 
 Each edit changes one operator, number or name in a copy of the repository, where pytest then runs
-the tests with -x. An edit that no test notices is printed with its place. --package may also be a
-file, or `sql`. The same seed edits the same places as long as the code stays as it is.
+the tests with -x. An edit that no test notices is printed with its place, and so is one whose tests
+took too long: nobody knows whether they would have noticed it. --package may also be a file, or
+`sql`. The same seed edits the same places as long as the code stays as it is.
 """
 
 import argparse
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import tokenize
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 from support.paths import ROOT
@@ -101,7 +102,7 @@ def edits(package):
 
 
 def run_tests(tree, options):
-    """Whether the tests pass in a tree."""
+    """Whether the tests pass in a tree; None if they took too long."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
     command += ["-m", options.mark, *options.tests]
     environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -109,7 +110,7 @@ def run_tests(tree, options):
     try:
         run = subprocess.run(command, cwd=tree, env=environment, timeout=options.timeout, **quiet)
     except subprocess.TimeoutExpired:
-        return False
+        return None
     return run.returncode == 0
 
 
@@ -128,17 +129,19 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"
         shutil.copytree(ROOT, tree, ignore=lambda _, names: IGNORED & {*names})
-        if not run_tests(tree, options):
+        if not run_tests(tree, options):  # or too slowly
             raise SystemExit("The tests fail before any edit.")
-        missed = 0
+        counts = Counter()
         for path, line, start, end, text in chosen:
             source = (ROOT / path).read_text()
             (tree / path).write_text(source[:start] + text + source[end:])
-            if run_tests(tree, options):
-                missed += 1
-                print(f"missed: {path}:{line}  {source[start:end]} -> {text}", flush=True)
+            outcome = {True: "missed", False: "noticed", None: "unknown"}[run_tests(tree, options)]
+            counts[outcome] += 1
+            if outcome != "noticed":
+                print(f"{outcome}: {path}:{line}  {source[start:end]} -> {text}", flush=True)
             (tree / path).write_text(source)
-    print(f"{len(chosen) - missed} of {len(chosen)} edits noticed")
+    known = counts["noticed"] + counts["missed"]
+    print(f"{counts['noticed']} of {known} edits noticed, {counts['unknown']} unknown")
 
 
 if __name__ == "__main__":

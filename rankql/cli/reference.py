@@ -83,7 +83,8 @@ def sql_command(
     QUERY that calls the metrics.
 
     With --plain, prints the metrics as SQL for any database with window functions: a statement per
-    metric, with the values per query of TABLE. It checks nothing.
+    metric, with the values per query of TABLE. It checks nothing, and SQLite needs its math
+    functions, such as ln.
 
     With --database, writes the macros into a new file. Any DuckDB from 1.4.3 on can use them after
     ATTACH 'rankql.duckdb' AS rankql (READ_ONLY), as rankql.ndcg(rel, pos, 10).

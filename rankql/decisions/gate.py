@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -16,7 +17,13 @@ from rankql.core.evaluation.evaluate import evaluate_request
 from rankql.core.evaluation.means.means import MEAN_OF_SLICES, average_slices
 from rankql.core.evaluation.result.result import Result
 from rankql.core.metrics.macros import MISSING
-from rankql.core.tables.request import EvaluationOptions, RankingRules, Request, parse_groupings
+from rankql.core.tables.request import (
+    DEFAULT_METRICS,
+    EvaluationOptions,
+    RankingRules,
+    Request,
+    parse_groupings,
+)
 from rankql.core.tables.tables import Data, require_named
 from rankql.decisions import alignment, verdict
 from rankql.decisions.alignment import Results
@@ -168,8 +175,9 @@ def gate(
     errors.require(narrow, f"equivalence= needs alpha below 0.5, not {alpha}")
     if minimum_bound and not minimum:
         raise errors.RankqlError("minimum_bound= needs a limit on a mean. Pass minimum=")
+    default = () if minimum or max_drop or equivalence else DEFAULT_METRICS  # no limit names one
     request = Request(
-        run, qrels, (), RankingRules.of(options, gate), attributes, con, parse_groupings(by),
+        run, qrels, default, RankingRules.of(options, gate), attributes, con, parse_groupings(by),
         weight, cluster, time, interval=None if anytime else "auto", train=train,
         catalogue=catalogue, seen=seen, min_score=min_score, judge=judge, judge_rel=judge_rel,
     )  # fmt: skip
@@ -290,7 +298,15 @@ def gate(
         notes.append(f"{one}: now each has queries of its own")
     notes = list(dict.fromkeys([*notes, *run_result.data_notes]))
     table = pl.DataFrame(rows, schema=verdict.SCHEMA)
-    return Verdict(table, replace(run_result, data_notes=notes), inconclusive)
+    inputs = {**data, "judgments": qrels}
+    named = {x: _name_input(y) for x, y in inputs.items() if y is not None}
+    return Verdict(table, replace(run_result, data_notes=notes), inconclusive, named)
+
+
+def _name_input(data: Any) -> str:
+    """The path or the name of a table, or what else was passed."""
+    named = isinstance(data, str | os.PathLike)
+    return os.fspath(data) if named else f"({type(data).__name__} in memory)"
 
 
 def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 from xml.etree import ElementTree
 
 import polars as pl
 
+import rankql
 from rankql.core.base import text
-from rankql.core.base.results import drop_idle_columns
+from rankql.core.base.results import TableResult, define_chart, drop_idle_columns
 from rankql.core.evaluation.result.result import EvaluatedTable, Result
 
 # The verdicts of compare on tested pairs, and on identical rankings.
@@ -27,6 +29,9 @@ FAILED, INCONCLUSIVE, TOO_FEW, PASSED = "failed", "inconclusive", "too few queri
 STATUSES = (FAILED, INCONCLUSIVE, TOO_FEW, PASSED)
 # The check that run and baseline rank the same queries, which inconclusive="warn" does not skip.
 RANKED = "queries ranked"
+# What is displayed of a limit, and the line on those that are not.
+COLUMNS = ("status", "check", "slice", "mean", "baseline", "n", "message")
+NOT_SHOWN = "Not shown"
 # The choices of inconclusive=.
 ON_INCONCLUSIVE = ("fail", "warn")
 SCHEMA = {
@@ -46,12 +51,15 @@ class Verdict(EvaluatedTable):
     about how many would decide an inconclusive limit (`queries_needed`), a status ('failed',
     'inconclusive', 'too few queries', 'passed') and a message. `lo` and `hi` are bounds of the
     difference, or of the mean for a minimum; NULL if no interval was needed. `result` has the
-    values of the run.
+    values of the run. `inputs` says what was compared: the paths of the run, the baseline and the
+    judgments, or what they were in memory.
     """
 
     table: pl.DataFrame
     result: Result
     on_inconclusive: str = "fail"
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    _page_chart = "draw_limit"
     _details = ("passed", "outcome", *EvaluatedTable._details)
 
     @property
@@ -102,23 +110,39 @@ class Verdict(EvaluatedTable):
 
     def displayed(self) -> list[pl.DataFrame]:
         """All limits; of a gate that did not pass, without the slices that passed."""
-        columns = ("status", "check", "slice", "mean", "baseline", "n", "message")
-        return [drop_idle_columns(self._displayed_rows().select(columns))]
+        return [drop_idle_columns(self._worst_first().filter(~self._hidden).select(COLUMNS))]
 
-    def _displayed_rows(self) -> pl.DataFrame:
-        frame = self._worst_first()
-        if self.passed:
-            return frame
-        return frame.filter((pl.col("status") != PASSED) | (pl.col("slice") == "all"))
+    @property
+    def _hidden(self) -> pl.Expr:
+        """The slices that passed, if the gate did not."""
+        return pl.lit(not self.passed) & (pl.col("status") == PASSED) & (pl.col("slice") != "all")
 
     def remarks(self) -> list[text.Note]:
         """Where the limits are that are not displayed, and the other lines below the table."""
-        if not (hidden := len(self.table) - len(self._displayed_rows())):
+        if not (hidden := len(self.table.filter(self._hidden))):
             return super().remarks()
         words = (
             f"{text.format_count(hidden, 'slice')} that passed. .table and --format csv have all"
         )
-        return [text.Note(words, heading="Not shown"), *super().remarks()]
+        return [text.Note(words, heading=NOT_SHOWN), *super().remarks()]
+
+    def _facts(self) -> list[str]:
+        named = [f"{name} {value}" for name, value in self.inputs.items()]
+        return [*named, datetime.now(UTC).date().isoformat(), f"rankql {rankql.__version__}"]
+
+    def _folded(self) -> list[tuple[str, pl.DataFrame]]:
+        hidden = self.table.filter(self._hidden).select(COLUMNS)
+        name = f"{text.format_count(len(hidden), 'slice')} that passed"
+        return [(name, drop_idle_columns(hidden))] if len(hidden) else []
+
+    def _charts(self) -> tuple[list[Any], list[Any]]:
+        """A chart for each limit, of its slices."""
+        checks = self.table.drop_nulls("limit").partition_by("check", maintain_order=True)
+        return [define_chart(self._page_chart, rows) for rows in checks], []
+
+    def _render_page(self, **page: Any) -> str:
+        shown = [x for x in self.remarks() if x.heading != NOT_SHOWN]  # which is folded
+        return TableResult._render_page(self.with_remarks(shown), **page)
 
     def _worst_first(self) -> pl.DataFrame:
         return self.table.sort(pl.col("status").cast(pl.Enum(STATUSES)), maintain_order=True)

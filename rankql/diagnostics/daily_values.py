@@ -27,6 +27,8 @@ WEEK = f"{INTERNAL_PREFIX}week"
 METRIC, SHARE, UNDEFINED = WATCHED = ("metric", "judged share", "undefined share")
 JUDGED, QUERIES = "judged items only", "queries"
 _ROW = f"{INTERNAL_PREFIX}row"
+# How a day may be written beside 2026-11-03 and 2026/11/03.
+WRITTEN = ("%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%m-%d-%Y", "%d-%m-%Y")
 # A last day with a smaller share of the usual queries has not ended, if the day before has more.
 INCOMPLETE = 0.1
 # A day or week of a slice with fewer queries is not compared: its mean is too far from normal.
@@ -48,11 +50,11 @@ def find_daily_values(
     if metrics and all(parse.is_metric(x) and not table.has(x) for x in metrics):
         return []  # of rankings, whose columns are asked about
     numbers = [x for x in others if is_number_column(session, table, x)]
-    if others and not (numbers or metrics):
-        listed = text.join_words([f"{name} is {table.columns[name]}" for name in others])
+    texts = [x for x in metrics or others if table.columns.get(x) == "VARCHAR"]
+    if wrong := texts if metrics else others * (not numbers):
+        listed = text.join_words([f"{name} is {table.columns[name]}" for name in wrong])
         cast = ". Cast the metric to DOUBLE, or name the item of rankings: item="
-        call = describe_commas(session, table, others) or cast
-        texts = [x for x in others if table.columns[x] == "VARCHAR"]
+        call = describe_commas(session, table, wrong) or cast
         percent = "coalesce(bool_and(regexp_full_match(trim({}), '-?[0-9.]+ ?%')), false)".format
         tests = ", ".join(["1", *map(percent, map(quote, texts))])
         are = session.row(f"SELECT {tests} FROM {table.sql}")[1:]
@@ -113,9 +115,10 @@ def read_means(result: Result, prefix: int) -> pl.DataFrame:
     error = half / normal_z(0.95)
     if result.meta.cluster is None:
         error = pl.coalesce(ERROR, error)
+    day = pl.col("slice").str.extract(f"^.{{{prefix}}}=(.{{10}})(,|$)")
     frame = result.means.filter(pl.col("slice") != "all").select(
         "metric", "mean", "lo", "hi", n, u, error=error, counted=COUNTED,
-        day=pl.col("slice").str.extract(f"^.{{{prefix}}}=(.{{10}})(,|$)").str.to_date(strict=False),
+        day=pl.coalesce(day.str.to_date(form, strict=False) for form in ("%Y-%m-%d", "%Y/%m/%d")),
         slice=pl.when(part == "").then(pl.lit("all")).otherwise(part),
         kind=pl.when(share).then(pl.lit(SHARE)).otherwise(pl.lit(METRIC)),
     )  # fmt: skip
@@ -182,16 +185,21 @@ def find_times(session: Session, table: Table) -> list[str]:
     return [x for x, kind in table.columns.items() if kind.startswith(("DATE", "TIMEST"))] + dates
 
 
-def find_written_day(session: Session, table: Table) -> str | None:
-    """The expression of the only column of texts such as 03/28/2026, of which a value above 12 is
-    the day; it is asked which is the day if there is none.
+def find_written_day(session: Session, table: Table, day: str) -> str | None:
+    """The expression of a column of texts such as 03/28/2026, of which a value above 12 is the day.
+
+    It is asked which is the day if there is none. Looked at are `day` or date, or all texts if
+    there is no such column, and none of times.
     """
-    forms = ("%m/%d/%Y", "%d/%m/%Y")
-    for name in [x for x, kind in table.columns.items() if kind == "VARCHAR"]:
-        reads = (f"count(try_strptime({quote(name)}, '{x}'))" for x in forms)
+    own = next((table.actual_name(x) for x in (day, "date") if table.has(x)), None)
+    if own is None and find_times(session, table):
+        return None
+    names = [own] if own else [*table.columns]
+    for name in [x for x in names if table.columns[x] == "VARCHAR"]:
+        reads = (f"count(try_strptime({quote(name)}, '{x}'))" for x in WRITTEN)
         sql = f"SELECT count({quote(name)}), {', '.join(reads)} FROM {table.sql}"
         total, *counts = session.row(sql)
-        fit = [form for form, count in zip(forms, counts, strict=True) if count == total > 0]
+        fit = [form for form, count in zip(WRITTEN, counts, strict=True) if count == total > 0]
         calls = [f"CAST(strptime({quote(name)}, '{form}') AS DATE)" for form in fit]
         if len(calls) > 1:
             asked = f"days: is the month or the day first in {name}?"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from inspect import signature
-from typing import Any, Literal, NamedTuple, Unpack
+from typing import Any, Literal, NamedTuple, Unpack, cast
 
 import duckdb
 import polars as pl
@@ -56,6 +56,7 @@ WEEK_LIMIT = 2.2 / 3.6
 # The displayed columns, and the number of alarms of which the last days are.
 SHOWN = ("metric", "slice", "day", "mean", "lo", "hi", "queries", "expected", "limit")
 SHOWN_ALARMS = 3
+COMPARED = pl.col("alarm").is_not_null()
 # What values by day do not have, because a row is not a query.
 UNKNOWN = ("lo", "hi", "error", "queries")
 
@@ -111,10 +112,10 @@ class Monitoring(TableResult):
     @property
     def states(self) -> pl.DataFrame:
         """A row per series: when it was last compared, and its state."""
-        newest, is_compared = self._newest, pl.col("alarm").is_not_null()
+        newest = self._newest
         last = self.table.group_by(KEYS, maintain_order=True).agg(
-            pl.max("day").alias("latest"), compared=pl.col("day").filter(is_compared).max(),
-            held=pl.col("held").filter(is_compared).last())  # fmt: skip
+            pl.max("day").alias("latest"), compared=pl.col("day").filter(COMPARED).max(),
+            held=pl.col("held").filter(COMPARED).last())  # fmt: skip
         old = pl.coalesce("compared", "latest") < newest - KEPT
         words = (
             pl.when(old).then(pl.lit("ended"))
@@ -176,10 +177,9 @@ class Monitoring(TableResult):
     @property
     def method(self) -> str:
         """The losses that raise an alarm, of the first metrics and slices."""
-        band = (pl.col("expected") - pl.col("limit")).abs().tail(SILENT).mean()
-        compared = self.table.filter(pl.col("alarm").is_not_null(), kind=METRIC)
-        seen = compared.group_by(KEYS, maintain_order=True).agg(loss=band * WEEK_LIMIT)
-        rows = seen.head(SHOWN_ALARMS).to_dicts()
+        band = (pl.col("expected") - pl.col("limit")).abs().filter(COMPARED).tail(SILENT).mean()
+        series = self.table.filter(kind=METRIC).group_by(KEYS, maintain_order=True)
+        rows = series.agg(loss=band * WEEK_LIMIT).drop_nulls().head(SHOWN_ALARMS).to_dicts()
         losses = [f"{row['loss']:.4f} of {_name(row)}" for row in rows]
         mean = f"in the mean of {SILENT} {self._period.name}s is an alarm"
         return f"a loss of {text.join_words(losses)} {mean}" if losses else ""
@@ -207,8 +207,7 @@ class Monitoring(TableResult):
         end = pl.when(few).then("until").when(main).then(pl.max("day"))
         is_last = pl.col("day") == pl.col("latest")
         state = pl.when(is_last).then("state").when("held").then(pl.lit("alarm"))
-        end_of_baseline = date.fromisoformat(self.conventions["baseline"][1])
-        skipped = pl.col("alarm").is_null() & (pl.col("day") > end_of_baseline)
+        skipped = pl.col("alarm").is_null() & (pl.col("day") > pl.col("baseline"))
         word = state.when(skipped).then(pl.lit("not compared")).otherwise(pl.lit(""))
         word = word.replace("fine", "")
         frame = self._alarms_first().join(self.states.select(*KEYS, "latest", "state"), on=KEYS,
@@ -302,7 +301,8 @@ def monitor(
         weeks if all have the same weekday.
     baseline : int or str, optional
         Periods to compare with: 12 weeks, another number, or dates such as 2026-09-01:2026-09-28.
-        By default the first 28 days, which grow to 84 by weeks without an alarm while 28 follow.
+        By default the first 28 days, which grow to 84 by weeks without an alarm while 28 follow,
+        of each series on its own.
     by, attributes, con, **options
         As in `evaluate`.
 
@@ -327,10 +327,8 @@ def monitor(
     require(named, f"metrics must be names such as 'nDCG@10', not {metrics!r}")
     with open_session(con, days, qrels, attributes) as session:
         run = session.table(days, "days")
-        has_day = day != "day" or run.has("day") or run.has("date")
-        if not (has_day or daily_values.find_times(session, run)):
-            day = daily_values.find_written_day(session, run) or day
         if isinstance(day, str):
+            day = daily_values.find_written_day(session, run, day) or day
             # The same query on two days of a week is two.
             if by_week := _BY_WEEK.fullmatch(day):
                 day, period = f"CAST({by_week[1]} AS DATE)", period or "week"
@@ -431,25 +429,30 @@ def _watch(
     old = known.filter(pl.col("day") <= last).partition_by("series")
     is_watched = any(_has_each(part["day"], units) for part in old)
     source = literal(session.table(known, "daily").sql)
-    names = "series := 'series', error := 'error'"
-    if baseline is None and units.name == "day" and is_watched:  # it may grow
-        grown = f"FROM monitor_baseline({source}, baseline := DATE '{last}', {names})"
-        last = fetch_frame(session, grown)["last"][0]
+    grow = baseline is None and units.name == "day" and is_watched
     until = last if is_watched else date.max
-    rule = f"{source}, DATE '{until}', {names}, period := '{units.name}'"
+    rule = (f"{source}, DATE '{until}', series := 'series', error := 'error', "
+            f"period := '{units.name}', grow := {grow}")  # fmt: skip
     scored = fetch_frame(session, f"FROM monitor_days({rule})").drop("value")
     if not is_watched:  # nothing is expected
         scored = scored.with_columns(
             expected=pl.lit(None, pl.Float64), outlying=pl.lit(None, pl.Boolean))  # fmt: skip
     scored = daily.join(scored, on=["series", "day"], how="left", maintain_order="left")
+    own = pl.col("baseline").max().over("series") if grow else None  # a series may have no value
+    scored = scored.with_columns(baseline=pl.coalesce(own, pl.lit(last)))
     limit = (pl.col("expected") - pl.col("band")) * sign
     scored = scored.with_columns(pl.col("expected") * sign, limit=limit)
     alarms = _find_alarms(scored, units)
-    table = scored.filter(pl.col("kind").is_in(WATCHED)).select(
-        *SHOWN[:2], "kind", *SHOWN[2:], "z_day", "z_week", "outlying", "alarm", "held")  # fmt: skip
+    others = ("z_day", "z_week", "outlying", "alarm", "held", "baseline")
+    table = scored.filter(pl.col("kind").is_in(WATCHED))
+    table = table.select(*SHOWN[:2], "kind", *SHOWN[2:], *others)
+    compared = table.filter(COMPARED)
+    ends = compared.group_by(KEYS, maintain_order=True).agg(pl.first("baseline"))
+    last = cast("date", ends["baseline"].mode().max() or last)
     conventions = {**result.conventions, "day": read, "period": units.name,
                    "baseline": [str(first), str(last)]}  # fmt: skip
-    notes = [*_describe(scored, first, last, units), *result.data_notes]
+    ends = ends.filter(pl.col("baseline") != last)
+    notes = [*_describe(scored, first, last, units, ends.to_dicts()), *result.data_notes]
     return Monitoring(table, alarms, conventions, notes)
 
 
@@ -506,7 +509,7 @@ def _find_alarms(scored: pl.DataFrame, period: Period) -> pl.DataFrame:
         if len(run) == 1:  # of that day, or of the week before it
             start, cause = since, cause if since < peak else "drop"
         week = pl.col("day").is_between(max(start, peak - 6 * period.step), peak)
-        week &= pl.col("alarm").is_not_null()
+        week &= COMPARED
         means = frame.filter(week).select(pl.mean("mean", "expected", "loss")).row(0)
         unjudged = kind == METRIC and share is not None and share.filter(week)["held"].any()
         only = series.get((part, metric, JUDGED), frame).filter(week)["loss"]
@@ -527,20 +530,30 @@ def _name_cause(row: Mapping[str, Any]) -> str:
     return {"drift": "slow drift", "labels": "unjudged items"}.get(row["cause"], drop)
 
 
-def _describe(scored: pl.DataFrame, first: date, last: date, period: Period) -> Iterator[str]:
-    """Notes on the baseline, the alarms, and series that are not compared."""
+def _describe(
+    scored: pl.DataFrame, first: date, last: date, period: Period, ends: list[dict[str, Any]]
+) -> Iterator[str]:
+    """Notes on the baseline, the alarms, and series that are not compared.
+
+    ends: the series of which the baseline has another last day.
+    """
     newest, watched = scored["day"][-1], scored.filter(pl.col("kind").is_in(WATCHED))
     unit = period.name
     yield (
         f"Baseline: {first} to {last}; there are {scored['day'].n_unique():,} {unit}s to "
         f"{newest}. To keep it when you add {unit}s, pass this period as baseline="
     )
+    if ends:
+        others = join_some([f"{_name(row)} on {row['baseline']}" for row in ends])
+        yield (f"Baselines that end on another day, before a change: {others}. Pass baseline= to "
+               "set one for all")  # fmt: skip
     series = watched.select(KEYS).unique(maintain_order=True)
     # The mean of the seventh day is then beyond its limit, however chance lifts nine of ten weeks.
     seen = pl.col("band") * WEEK_LIMIT + pl.col("spread") * normal_z(0.8) / SILENT**0.5
-    of_all = watched.filter(pl.col("alarm").is_not_null(), kind=METRIC)
+    metrics = watched.filter(kind=METRIC).group_by(KEYS, maintain_order=True)
+    losses = metrics.agg(loss=seen.filter(COMPARED).mean()).drop_nulls()
     price = (max(3, len(series)) / 3) ** 0.125
-    for row in of_all.group_by(KEYS, maintain_order=True).agg(loss=seen.mean()).head(1).to_dicts():
+    for row in losses.head(1).to_dicts():
         shared = (
             f". {len(series)} series share the promise: up to 3 would need {1 - 1 / price:.0%} less"
         )
@@ -549,7 +562,7 @@ def _describe(scored: pl.DataFrame, first: date, last: date, period: Period) -> 
     outlying = [f"{_name(row)} on {row['day']}" for row in watched.filter("outlying").to_dicts()]
     if outlying:
         yield f"Far outside, and left out of the baseline: {join_some(outlying)}"
-    shares = watched.filter(pl.col("day") <= last).group_by(KEYS, maintain_order=True)
+    shares = watched.filter(pl.col("day") <= pl.col("baseline")).group_by(KEYS, maintain_order=True)
     unclear = shares.agg(pl.mean("outlying")).filter(pl.col("outlying") > LARGEST_OUTAGE)
     if unclear.height:
         yield (f"Not watched, because more than a quarter of the days of the baseline lie far "
@@ -559,9 +572,8 @@ def _describe(scored: pl.DataFrame, first: date, last: date, period: Period) -> 
     short = watched.filter(~pl.col("complete"))
     if weeks := [str(day) for day in short["day"].unique().sort()]:
         yield f"Not compared, because days are missing: the weeks of {join_some(weeks)}"
-    is_compared = pl.col("alarm").is_not_null()
-    lacking = ~pl.col("complete") & is_compared.any().over(KEYS)
-    compared = watched.filter(is_compared | lacking, day=newest)
+    lacking = ~pl.col("complete") & COMPARED.any().over(KEYS)
+    compared = watched.filter(COMPARED | lacking, day=newest)
     gone = series.join(compared, on=KEYS, how="anti", maintain_order="left").to_dicts()
     if gone:
         more = ". A week has more: pass period='week'" * (unit == "day")

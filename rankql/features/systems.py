@@ -61,20 +61,22 @@ def open_each(systems: Mapping[str, Any], request: Request) -> dict[str, Result 
     file, or printed by another tool.
     """
     results = dict[str, Result | None]()
-    of_hits = {"rel", "pos"} <= {
-        x for x, y in request.rules.options.items() if y is not None
-    }  # ranks of first hits
+    options = {x: y for x, y in request.rules.options.items() if y is not None}
+    of_hits = {"rel", "pos"} <= options.keys()  # ranks of first hits
+    named = options.get("system")
+    system, of_systems = named if isinstance(named, str) else None, False
     for name, data in systems.items():
         if getattr(data, "judge", None) is not None and isinstance(data, MeansResult):
             raise RankqlError(f"{name} is corrected by a judge. Pass its run with judge= instead")
         results[name] = find_result(data)
         if results[name] is None and request.qrels is None and not of_hits:
-            results[name] = found = open_values(data)
+            results[name] = found = open_values(data, Names(system=system))
+            of_systems |= found is not None and found.meta.system
             if found is not None and request.metrics is DEFAULT_METRICS:
                 ask_first_ranks(found, name)
     if not all(results.values()):
         return results
-    options, own = dict(request.rules.options), ("con",)
+    own = {"con", "system"} if of_systems else {"con"}
     missing = options.get("missing")
     if missing and all(result and VALUES in result.columns for result in results.values()):
         require_choice("missing", missing, "zero", "skip")

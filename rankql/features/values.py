@@ -202,8 +202,9 @@ def read_values_file(
     if named and key not in columns and not runs and MISSING not in columns:
         raise column_names.missing_column("query", f" in {os.fspath(path)!r}", [*columns])
     taken = (key, system, *attributes, *named)
-    known = (*SYSTEMS, *TIMES, *column_names.ROW_NUMBERS)
-    others = [x for x in columns if x not in taken and not column_names.is_called(x, known)]
+    known = (*TIMES, *column_names.ROW_NUMBERS)
+    others = [x for x in columns if x not in taken and not is_called(x, known)]
+    others = [x for x in others if not _may_name_systems(x)]
     if table is None or key not in columns or not (named or others):
         return None
     if not runs.isdisjoint(others) or not all(_is_number(columns[x]) for x in others):
@@ -293,7 +294,7 @@ def _read(
     roles = {"query": key, "metrics": ", ".join(metrics)} | ({"system": system} if system else {})
     result = Result(meta, columns={VALUES: roles}, values=rows, data_notes=notes)
     if not system and rows[key].is_duplicated().any():
-        ranked = (x for x in rows.columns if names_system(x) or is_called(x, RANKED_SYSTEMS))
+        ranked = filter(_may_name_systems, rows.columns)
         alone = [x for x in ranked if not rows.select(key, x).is_duplicated().any()]
         if alone and key not in alone:
             asked = f"{table.label}: queries repeat, and {join_words(alone)} may name systems"
@@ -302,6 +303,11 @@ def _read(
     with connect(meta, rows) as con:
         require_finite(con, meta, metrics, table.label)
     return result
+
+
+def _may_name_systems(name: str) -> bool:
+    """May a column of values say which system has them, by its name?"""
+    return is_called(name, (*SYSTEMS, *_APPS, *RANKED_SYSTEMS)) or names_system(name)
 
 
 def _has_several(session: Session, table: Table, name: str) -> bool:

@@ -42,6 +42,9 @@ PALETTE = ("#2b7fc4", "#d1601f", "#12936b", "#b266ad",
            "#97790b", "#2397ab", "#c9506a", "#6f74d6")  # fmt: skip
 # Systems beyond the palette; text and lines, which must be legible on white and on black.
 GREY = "#7d8590"
+# The outcome of a check of a gate.
+STATUS_COLOURS = {"passed": PALETTE[2], "failed": PALETTE[1], "inconclusive": PALETTE[4],
+                  "too few queries": GREY}  # fmt: skip
 WIDTH, HEIGHT, ROW_HEIGHT = 480, 260, 26
 # The height of a panel by day, and the width of the name of a stage.
 DAY_HEIGHT, STAGE_WIDTH = 140, 200
@@ -190,6 +193,26 @@ def draw_means(plotted: Plotted, metric: str) -> Spec:
     frame = frame.sort("mean", descending=not lower, maintain_order=True)
     colour = colour_by_system(plotted)
     return make_dot_panel(frame, f"{metric}: means", colour)
+
+
+def draw_limit(rows: pl.DataFrame) -> Spec:
+    """Draw the slices of a check of a gate, coloured by its outcome, and its limit as a line."""
+    check, metric, limit = rows.select("check", "metric", "limit").row(0)
+    value = "mean" if rows["difference"].is_null().all() else "difference"
+    bound = -limit if check.removeprefix(metric).startswith(" drop") else limit
+    ends = (pl.coalesce(end, value).alias(end) for end in ("lo", "hi"))
+    frame = rows.select("slice", value, *ends, "n", "status").drop_nulls(value).head(SLICES)
+    numbers = [bound, 0.0, *frame["lo"], *frame["hi"]]
+    domain = [min(numbers), max(numbers)] if value == "difference" else None
+    scale = {"domain": [*STATUS_COLOURS], "range": [*STATUS_COLOURS.values()]}
+    colour = nominal("status", scale=scale, legend=None)
+    panel = make_dot_panel(frame, f"{check} (dashed)", colour, domain)
+    line = {
+        "mark": {"type": "rule", "strokeDash": [5, 4], "color": STATUS_COLOURS["failed"]},
+        "data": {"values": [{"limit": bound}]},
+        "encoding": {"x": quantitative("limit")},
+    }
+    return panel | {"layer": [line, *panel["layer"]]}
 
 
 def draw_distribution(plotted: Plotted, metric: str) -> Spec:

@@ -195,8 +195,10 @@ def test_an_alarm_is_held_until_the_mean_of_a_week_is_below_half_its_limit():
 
 def baseline_weeks(values):
     """The weeks of the baseline that grows."""
-    ((first, last),) = rows_of(numbered_days(values), "FROM monitor_baseline('daily')").rows()
-    assert first == date(2026, 1, 5)
+    ((series, first, last),) = rows_of(
+        numbered_days(values), "FROM monitor_baseline('daily')"
+    ).rows()
+    assert series is None and first == date(2026, 1, 5)
     return ((last - first).days + 1) / 7
 
 
@@ -218,6 +220,24 @@ def test_a_baseline_of_your_own_does_not_grow():
     for baseline, last in ((56, 56), (None, 84), ("2026-09-01:2026-09-30", 30)):
         result = rankql.monitor(daily(0, days=150), baseline=baseline)
         assert result.conventions["baseline"][1] == str(FIRST + timedelta(last - 1))
+
+
+def test_a_series_with_a_trend_shortens_its_own_baseline_alone():
+    """A loss is found on the day on which it is found without that series, and a note says it."""
+    values = np.random.default_rng(1).normal(0.8, 0.004, 130)
+    values[100:] -= 0.008
+    frame = numbered_days(values).rename({"value": "ndcg"})
+    frame = frame.with_columns(visits=1000.0 + 3 * pl.int_range(130) + pl.Series(values) * 1000)
+    alone, both = (rankql.monitor(data) for data in (frame.drop("visits"), frame))
+    assert both.alarms["first"].to_list() == alone.alarms["first"].to_list()
+    assert both.conventions["baseline"] == alone.conventions["baseline"]
+    ends = dict(both.table.select("metric", "baseline").unique().rows())
+    assert ends["ndcg"] == date(2026, 3, 29) and ends["visits"] < date(2026, 2, 28)
+    (note,) = (x for x in both.notes if "another day" in x)
+    assert f"before a change: visits on {ends['visits']}. Pass baseline= to set" in note
+    fixed = rankql.monitor(frame, baseline=28)
+    assert fixed.table["baseline"].unique().to_list() == [date(2026, 2, 1)]
+    assert not any("another day" in x for x in fixed.notes)
 
 
 def test_a_baseline_without_noise():
@@ -790,9 +810,8 @@ def test_the_only_column_of_times_is_the_day(watched, tmp_path):
 def test_a_row_without_a_query_is_a_day(watched):
     """The alarms are those of the macro, without standard errors."""
     frame, result = daily(), watched
-    grown = "WITH b AS (FROM monitor_baseline('daily'))"
-    days = "FROM monitor_days('daily', (SELECT last FROM b))"
-    rows = rows_of(frame.rename({"ndcg": "value"}), f"{grown} {days}")
+    days = "FROM monitor_days('daily', NULL, grow := true)"
+    rows = rows_of(frame.rename({"ndcg": "value"}), days)
     for name in ("expected", "z_day", "z_week", "alarm", "held"):
         assert result.table[name].to_list() == pytest.approx(rows[name].to_list(), abs=1e-9)
     assert result.title == "Alarm since 2026-10-21: ndcg (sudden drop)" and result.exit_code == 1
@@ -1104,23 +1123,33 @@ SERIES = pl.DataFrame({
 
 def test_percents_as_text_have_a_line_that_reads_them():
     days = SERIES.with_columns(ctr=(100 * pl.col("ctr")).round(2).cast(pl.String) + " %")
-    with pytest.raises(rankql.RankqlError, match="ctr is VARCHAR") as refused:
-        rankql.monitor(days)
+    for metrics in ("ctr", None):
+        with pytest.raises(rankql.RankqlError, match="ctr is VARCHAR") as refused:
+            rankql.monitor(days, metrics=metrics)
     line = str(refused.value).partition("Read percents: ")[2]
     watched = rankql.monitor(eval(line, {"days": days, "pl": pl}))
     expected = rankql.monitor(SERIES.with_columns(ctr=(100 * pl.col("ctr")).round(2)))
     assert_frame_equal(watched.table, expected.table)
 
 
-@few(2)("form", ["%m/%d/%Y", "%d/%m/%Y"])
-def test_written_dates_are_read_off_a_day_above_12_or_asked_about(form):
-    written = SERIES.select(pl.col("day").dt.strftime(form).alias("when"), "ctr")
+@few(3)("name", ["when", "date", "day"])
+@few(2)("form", ["%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y"])
+def test_written_dates_are_read_off_a_day_above_12_or_asked_about(form, name):
+    """Also where the name says that they are days: polars would read each as %d/%m."""
+    written = SERIES.select(pl.col("day").dt.strftime(form).alias(name), "ctr")
     assert rankql.monitor(written).table.equals(rankql.monitor(SERIES).table)
     with pytest.raises(Question) as asked:
         rankql.monitor(written.filter(SERIES["day"].dt.day() <= 12))
+    mark = form[2]
     assert [call["day"] for call in asked.value.calls] == [
-        f"CAST(strptime(\"when\", '{x}') AS DATE)" for x in ("%m/%d/%Y", "%d/%m/%Y")
+        f"CAST(strptime(\"{name}\", '{x.replace('/', mark)}') AS DATE)"
+        for x in ("%m/%d/%Y", "%d/%m/%Y")
     ]
+
+
+def test_days_with_dots_have_the_day_first():
+    written = SERIES.with_columns(pl.col("day").dt.strftime("%d.%m.%Y"))
+    assert rankql.monitor(written).table.equals(rankql.monitor(SERIES).table)
 
 
 def test_few_rows_a_day_are_slices_and_no_queries():

@@ -15,6 +15,7 @@ from doc_blocks import cells, run_blocks
 from rankql.core.metrics.conventions import PROFILES
 from rankql.core.metrics.parse import find_shown, parse
 from support import metric_engines, other_tools, samples
+from support.parameters import few
 from support.paths import ROOT
 from support.samples import frames
 
@@ -183,6 +184,38 @@ def test_what_other_tools_count_otherwise():
     guess = pl.DataFrame({"query": [1, 2, 2], "item": ["a", "None", "c"], "pos": [1, 1, 2]})
     f1 = rankql.evaluate(guess, orders, "SetF")["SetF"]
     assert f1 == pytest.approx((2 / 3 + 2 / 3) / 2)
+
+
+SMALL = PAGE.partition("## Small packages")[2].partition("\n## ")[0]
+
+
+@few(3)(("package", "call", "run", "qrels", "options", "value"), [
+    ("torchrec 1.9.2", "nDCG", {"q": "ab"}, {"q": {"a": 1, "b": 2}}, {}, 1 - 0.1403),
+    ("recsys-metrics-polars 0.0.3", "R_cap@2", {"q": "ab"}, {"q": dict.fromkeys("abcd", 1)}, {}, 1),
+    ("graphrag-eval 6.6.1", "R@1", {"q": "ba"}, {"q": {"a": 1, "b": 1}}, {}, 0.5),
+    ("allrank 1.4.3", "RR(rel=3)", {"q": "abc"}, {"q": {"a": 1, "b": 0, "c": 3}}, {}, 1 / 3),
+    ("allrank 1.4.3", "nDCG(gain=exp2)", {"q": "a"}, {"q": {"a": 0}}, {"undefined": "one"}, 1),
+    ("szl-retrieval-bench 0.3.1", "nDCG(gain=exp2)", {"q": "ab"}, {"q": {"a": 1, "b": 2}}, {},
+     0.7967),
+    ("authorized-recall 0.2.0", "R@1", {"q": "a"}, {"q": {"a": 0}}, {"undefined": "one"}, 1),
+    ("authorized-recall 0.2.0", "nDCG@1", {"q": "a"}, {"q": {"a": 0}}, {"undefined": "zero"}, 0),
+    ("anchor-eval 0.3.1", "Success@3", {"p": "ax", "q": "axyzv"}, {"p": {"a": 1}, "q": {"a": 1}},
+     {}, 1),
+    ("hitgate 0.1.1", "RR@5", {"q": [*"uvwxyz", "a"]}, {"q": {"a": 1}}, {}, 0),
+    ("torcheval 0.0.7", "P@2", {"q": "ab"}, {"q": {"a": 3, "b": 0}}, {}, 0.5),
+    ("LensKit 2026.4.0", "P@2", {"q": "ab", "r": "ab"}, {"q": {"a": 1}, "r": {"a": 0}},
+     {"undefined": "drop"}, 0.5),
+    ("LensKit 2026.4.0", "P@2", {"q": "ab", "r": "ab"}, {"q": {"a": 1}, "r": {"a": 0}},
+     {"undefined": "zero"}, 0.25),
+])  # fmt: skip
+def test_calls_of_small_packages(package, call, run, qrels, options, value):
+    """The row of the package has the call and its options, which give our number."""
+    row = next(x for x in SMALL.splitlines() if package in x)
+    asked = call.replace("@1", "@k").replace("@2", "@k")
+    for part in (call, *(f'{x}="{y}"' for x, y in options.items())):
+        assert part in row or asked in row or part.partition("@")[0] in row
+    runs = {x: {item: -i for i, item in enumerate(y)} for x, y in run.items()}
+    assert rankql.evaluate(runs, qrels, call, **options)[call] == pytest.approx(value, abs=6e-5)
 
 
 @pytest.mark.parametrize("language", tools_table.PAGES)

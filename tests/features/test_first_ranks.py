@@ -14,7 +14,7 @@ from support.parameters import few
 TOPICS = [f"t{n}" for n in range(24)]
 FOUND = [2] * 24
 BETTER = [1] * 22 + [None] * 2
-CALL = r"evaluate\(\.\.\., metrics='RR', rel='1', pos='firstRelevantRank'\)"
+CALL = "pass rel='1', pos='firstRelevantRank', metrics='RR', or a limit on RR"
 
 
 def frame(ranks, name="firstRelevantRank"):
@@ -36,6 +36,17 @@ def test_ranks_of_first_hits_are_asked_about(name):
         rankql.read_values(ranks)
     mean = rankql.evaluate(ranks, None, "RR", rel="1", pos=name)["RR"]
     assert mean == pytest.approx((1 / 3 + 21) / 24)
+
+
+def test_gate_asks_where_no_limit_names_them(files):
+    """The mean of ranks that were found would have failed the better one."""
+    for run, baseline in (("b.csv", "a.csv"), (frame(BETTER), frame(FOUND))):
+        with pytest.raises(RankqlError, match="rel='1', pos='firstRelevantRank'"):
+            rankql.gate(run, baseline=baseline)
+    assert rankql.gate("b.csv", baseline="a.csv", max_drop={"firstRelevantRank": 2}).table["n"][0]
+    columns = {"rel": "1", "pos": "firstRelevantRank"}
+    verdict = rankql.gate("b.csv", baseline="a.csv", max_drop={"RR": 0.05}, **columns)
+    assert verdict.table["difference"][0] == pytest.approx(22 / 24 - 0.5)
 
 
 @few(2)("name", ["reciprocal_rank", "pageRank", "percentile_rank", "frank", "rank_hits"])

@@ -165,11 +165,8 @@ def hold(alarms, means):
     return held
 
 
-def call_daily(values, series=1, family=WATCHED):
-    """Alarms, held ones and weeks of the baseline of a call on each day, as it grows till then.
-
-    series: so many rows in a row have the same baseline.
-    """
+def call_daily(values, family=WATCHED):
+    """Alarms, held ones and weeks of the baseline of a call on each day, as it grows till then."""
     size, days = values.shape
     alarms, held, weeks = np.zeros((3, *values.shape), int)
     growing = np.arange(size)
@@ -186,7 +183,7 @@ def call_daily(values, series=1, family=WATCHED):
         start, end = 7 * n + (27 if n > 4 else 0), days if n == 12 else min(days, 7 * n + 34)
         if len(growing) and start < days:
             odd = fill(growing, start, end, n)
-            stopped = growing[np.repeat(odd.reshape(-1, series * 7).any(axis=1), series)]
+            stopped = growing[odd.any(axis=1)]
             growing = np.setdiff1d(growing, stopped)
             if len(stopped):
                 fill(stopped, start, days, n)
@@ -216,7 +213,7 @@ def false_alarms(shape, weeks, years, family=WATCHED, cycle=7):
         outages = slice(2, 4) if cycle == 1 else slice(cycle, 2 * cycle)
         values = draw(shape, some * family, size, rng, outages)
         alarms, *_ = (watch(values, weeks, family, cycle) if weeks
-                      else call_daily(values, family, family))  # fmt: skip
+                      else call_daily(values, family))  # fmt: skip
         wrong += alarms.reshape(some, -1).any(axis=1).sum()
     return wrong / years
 

@@ -54,15 +54,14 @@ def test_the_baseline_grows_as_in_the_simulation(shape, start, days):
     """And the calls on the last day are those of the macros."""
     values = draw(shape, 6, days, np.random.default_rng(5))
     values[::2, start:] -= 0.02
-    alarms, held, weeks = sim.call_daily(values, series=3, family=3)
+    alarms, held, weeks = sim.call_daily(values, family=3)
     con = metric_engines.connection()
     for first in (0, 3):
         con.register("daily", pl.DataFrame({
             "series": np.repeat(np.arange(3), days), "day": dates(days) * 3,
             "value": values[first : first + 3].ravel()}))  # fmt: skip
-        found = con.execute("""WITH grown AS (FROM monitor_baseline('daily', series := 'series'))
-            SELECT DISTINCT ON (series) (SELECT last FROM grown) AS last, alarm, held
-            FROM monitor_days('daily', (SELECT last FROM grown), series := 'series')
+        found = con.execute("""SELECT DISTINCT ON (series) baseline, alarm, held
+            FROM monitor_days('daily', NULL, series := 'series', grow := true)
             ORDER BY CAST(series AS INTEGER), day DESC""").fetchall()
         rows = range(first, first + 3)
         expected = [(dates(days)[7 * weeks[i, -1] - 1], alarms[i, -1], held[i, -1]) for i in rows]

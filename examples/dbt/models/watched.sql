@@ -4,7 +4,5 @@ watched AS (
     SELECT 'ndcg_10' AS metric, day, ndcg_10 AS value, ndcg_10_error AS error FROM days
     UNION ALL
     SELECT 'recall_10', day, recall_10, NULL FROM days
-),
-grown AS (FROM monitor_baseline('watched', series := 'metric', error := 'error'))
-FROM monitor_days(
-    'watched', (SELECT last FROM grown), series := 'metric', error := 'error')
+)
+FROM monitor_days('watched', NULL, series := 'metric', error := 'error', grow := true)

@@ -366,6 +366,14 @@ class TableResult:
         """The charts of an HTML page, and those that are folded, as definitions of Vega-Lite."""
         return ([define_chart(self._page_chart, self)] if self._page_chart else []), []
 
+    def _facts(self) -> list[str]:
+        """The line below the title of an HTML page: what it is of, when and by what it was made."""
+        return []
+
+    def _folded(self) -> list[tuple[str, pl.DataFrame]]:
+        """The frames of an HTML page that are folded, with their titles."""
+        return []
+
     def _render_page(self, **_: Any) -> str:
         """An HTML page with what a notebook displays, the sentences first, and with charts."""
         title = self._headline() or self.caption or self.title or type(self).__name__
@@ -380,8 +388,15 @@ class TableResult:
 
         shown, folded = map(draw, charts)
         more = f"<details><summary>More charts</summary>{folded}</details>" if folded else ""
+        for name, frame in self._folded():
+            block = make_block(frame)
+            tables += f"<details><summary>{text.format_sentence(name)}</summary>"
+            tables += f"{text.format_html(block.rows, block.right)}</details>"
+        facts = "".join(f"<span>{text.format_sentence(x)}</span>" for x in self._facts())
+        facts = f'<p class="facts">{facts}</p>' if facts else ""
         body = f"{sentences}{tables}{shown}{more}{notes}"
-        main = f"<header><h1>{text.format_sentence(title)}</h1></header>\n<main>{body}</main>"
+        head = f"<header><h1>{text.format_sentence(title)}</h1>{facts}</header>"
+        main = f"{head}\n<main>{body}</main>"
         return str(load_output("page").render_page(title, main))
 
 

@@ -19,6 +19,7 @@ from rankql.core.expressions.ranking import Ranking
 
 MAX_ROWS = 1_000_000  # ranked at a time, which bounds the memory
 SAMPLE_ROWS = 10_000  # tell whether many items are tied
+NO_ITEM = "No column 'item', which orders equal scores: pass its name as item='...'"
 MANY_TIES = 0.2  # the share of tied items above which sorting all by item is faster
 
 # Ties are ordered by item as text, descending, as in trec_eval. NULL is not retrieved.
@@ -92,14 +93,15 @@ class ScoreMetric:
     """A metric of rankings by score.
 
     value: of columns as in ROWS. by_group: the faster function over a table with them, if any.
-    Ties are ordered by the item of the rows. Without one, all have the position of the first, or
-    `expected` computes those lists in which their order matters.
+    Ties are ordered by the item of the rows if it `needs_item`. Else all have the position of the
+    first, or `expected` computes those lists in which their order matters.
     """
 
     value: pl.Expr
     by_group: Callable[[pl.LazyFrame], pl.LazyFrame] | None
     k: int | None
     expected: Callable[[pl.Series], pl.Series] | None
+    needs_item: bool
 
     def evaluate(self, lists: pl.Series) -> pl.Series:
         """The values for lists of rows, structs with rel, score and perhaps item."""
@@ -107,7 +109,8 @@ class ScoreMetric:
         some = lists.filter(filled)
         if self.expected is not None and (not len(some) or _has_many_ties(some)):
             return self.expected(lists)
-        if len(some) and "item" in cast("Any", some.dtype).inner.to_schema():
+        if self.needs_item:
+            require("item" in cast("Any", lists.dtype).inner.to_schema(), NO_ITEM)
             refuse_equal_items(some)
         none = pl.DataFrame(schema={"rel": pl.Float64, "pos": pl.Int64}).select(self.value)
         values = none.to_series().new_from_index(0, len(lists))
@@ -130,7 +133,7 @@ class ScoreMetric:
 
     def _value(self, rankings: ScoredGroups) -> pl.Series:
         rel, pos = rankings.in_order("rel"), rankings.pos
-        if "item" in rankings.rows.columns:
+        if self.needs_item:
             require_texts("item", rankings.rows["item"])
             order = rankings.order_by_item(rankings.undecided(self.k))
             rel = rankings.rows["rel"].gather(order)

@@ -145,7 +145,8 @@ def metric(
             arguments = bind(*args, **options)
             if is_pandas(frame):
                 grades = column(arguments["rel"]).meta.root_names() if "rel" in arguments else []
-                rows = from_pandas(frame, [value, *keys], grades)
+                named = [column(arguments[x]) for x in ("item",) if arguments.get(x)]
+                rows = from_pandas(frame, [value, *keys, *named], grades)
                 return polars_to_pandas(over_groups(rows, by=by, **arguments))
             checks.require_numbers(frame.lazy(), arguments)
             grouped = frame.lazy().select(keys).collect_schema()
@@ -303,10 +304,13 @@ def score_form(of_rows: Callable[..., pl.Expr], example: str = "") -> MetricFunc
             named = _write_options(name, {**options, "ties": ties})
             expected = partial(aggregate_lists, f"{name}_by_score(rel, score, NULL{named})")
         elif not halves_ties:
-            columns["item"] = column(cast("Column", item))
+            # A pattern, which may match nothing: polars' own error would not name the argument.
+            default = isinstance(item, str) and item == "item"
+            columns["item"] = pl.col("^item$") if default else column(cast("Column", item))
         fast = partial(cast("Any", of_rows), rel="rel", pos="pos", by="group", **options)
         by_group = fast if vars(of_rows)["by_group"] else None
-        found = ScoreMetric(of_rows(ROWS, **options), by_group, options.get("k"), expected)
+        value = of_rows(ROWS, **options)
+        found = ScoreMetric(value, by_group, options.get("k"), expected, "item" in columns)
         rows = pl.struct([value.alias(x) for x, value in columns.items()]).implode()
         return rows.map_batches(found.evaluate, pl.Float64, is_elementwise=True)
 

@@ -280,9 +280,9 @@ def first_rank_error(label: str, name: str) -> RankqlError:
     text = (
         f"{label}: is {name} the rank of the first hit of each query? A mean of ranks leaves out "
     )
-    text += "queries without a hit. Pass evaluate(..., metrics='RR', "
-    more = "); compare takes the same. To read the ranks as they are, pass metrics="
-    more += f"{name!r} to read_values, or to compare with files"
+    text += "queries without a hit. To evaluate, compare or gate, pass "
+    more = ", metrics='RR', or a limit on RR. To read the ranks as they are, pass metrics="
+    more += f"{name!r} to read_values, or to compare with files, or a limit on {name}"
     return RankqlError(advise(text, {"rel": "1"}, ", ", {"pos": name}, more))
 
 

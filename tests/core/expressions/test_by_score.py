@@ -84,3 +84,17 @@ def test_pandas_needs_no_name_of_the_item_that_polars_finds(item, ties):
     value = frame.pipe(rankql.ndcg_by_score, ties=ties)["ndcg_by_score"].item()
     result = frame.to_pandas().pipe(rankql.ndcg_by_score, ties=ties)
     assert isinstance(result, pandas.DataFrame) and result["ndcg_by_score"].item() == value
+
+
+@pytest.mark.parametrize("kind", [pl.DataFrame, pl.LazyFrame, pl.DataFrame.clear])
+def test_a_forgotten_item_is_named_by_its_argument(kind):
+    frame = kind(pl.DataFrame({"grade": [0, 1], "points": [2.0, 1.0]}))
+    with pytest.raises(RankqlError, match=r"equal scores: pass its name as item='...'"):
+        frame.lazy().select(rankql.ndcg_by_score("grade", "points")).collect()
+    item = pl.col("points").cast(pl.String)
+    assert frame.lazy().select(rankql.ndcg_by_score("grade", "points", item)).collect().width == 1
+    kept = frame.lazy().select(
+        rankql.ndcg_by_score("grade", "points", ties="expected").alias("expected"),
+        rankql.auc_by_score("grade", "points"),  # neither reads an item
+    )
+    assert kept.collect().width == 2
