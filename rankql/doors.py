@@ -90,7 +90,7 @@ FUNCTIONS = {
     "column of objects": f"{_OPEN}.plain:read_column",
     "unpack": "shapes.unpack.rows:make_tidy",
     "answer": "shapes.ask.answers:answered",
-    "offer": "shapes.ask.offer:offer_calls",
+    "offer": "shapes.ask.answers:offer_calls",
     "suggest query": "shapes.choose.choice:suggest_query",
     "look at ids": "shapes.doubts.spelled_ids:look_at_ids",
     "describe repair": "shapes.doubts.spelled_ids:describe_repair",

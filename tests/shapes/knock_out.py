@@ -50,7 +50,7 @@ RULES = {
         "question.hint, question.otherwise, question.others)"),
     "offers make sense": ("shapes.ask.trials", "_makes_sense", "lambda call: True"),
     "columns to fill in": (
-        "shapes.ask.columns", "with_columns", "lambda session, question, tables: question"),
+        "shapes.ask.answers", "with_columns", "lambda session, question, tables: question"),
     "names alone decide": ("core.tables.candidates", "name_ids", "lambda *arguments: None"),
     "choice by values": (
         "shapes.choose.choice", "choose_columns",

@@ -1,4 +1,5 @@
-"""Answers to an error: the calls that give a number, by the caller's metrics and options.
+"""Answers to a question or an error: the calls that give a number, by the caller's metrics and
+options, or the columns that there are.
 
 Each call is evaluated on a sample of the queries. An error that follows is answered too, so that
 one call repairs all that is wrong.
@@ -6,6 +7,7 @@ one call repairs all that is wrong.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -13,26 +15,80 @@ from typing import Any, TypeAlias
 import duckdb
 
 from rankql.core.base.column_names import ADD_HEADER, names_small_number
-from rankql.core.base.errors import Call, Question, RankqlError
+from rankql.core.base.errors import Call, Question, RankqlError, parse_number
 from rankql.core.base.writing import pick_part
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.candidates import fields_of
 from rankql.core.tables.inputs import Inputs
+from rankql.core.tables.reader import infer_types
+from rankql.core.tables.reading import OtherTables
 from rankql.core.tables.request import RankingRules, Request
 from rankql.core.tables.session import Session
-from rankql.core.tables.tables import Table, is_nested, quote_name
-from rankql.shapes.ask.columns import with_columns
-from rankql.shapes.ask.headers import headers_call
+from rankql.core.tables.tables import OF_OBJECTS, Runs, Table, is_nested, quote_name
 from rankql.shapes.ask.pairs import FEW_QUERIES, find_pairs
+from rankql.shapes.ask.structure import name_columns, name_grades
 from rankql.shapes.ask.trials import as_question, has_matches, is_open, verified
 from rankql.shapes.choose.paths import find_paths
 
 # About so many queries are evaluated, of tables with more rows.
 _QUERIES, _ROWS = 300, 20_000
-
-
+# The lines that are read of a file without a header.
+_LINES = 200
+# Columns that are listed of each table, the rows in which their values are sought, and the
+# characters of a value or a type.
+_COLUMNS, _VALUES, _LENGTH = 12, 20, 30
 # The inputs of a request, if its evaluation gives a number. It may raise.
 Evaluate: TypeAlias = Callable[[Session, Request], Inputs | None]
+
+
+def offer_calls(
+    session: Session,
+    question: Question,
+    runs: Runs,
+    tables: OtherTables,
+    options: Mapping[str, Any],
+    read: Callable[[Runs, OtherTables, Mapping[str, Any]], Inputs],
+) -> Question:
+    """The question with the calls that work, of those that it names.
+
+    read: read the tables under the options of a call.
+    """
+    asked = question
+    if any(table and table.text for table in (*runs.values(), *tables.values())):
+        of_runs = {x: infer_types(session, table) for x, table in runs.items()}
+        others = {x: table and infer_types(session, table) for x, table in tables.items()}
+        try:  # with types, few columns may have a role
+            read(of_runs, others, options)
+        except Question as typed:
+            asked, typed.hint = typed, question.hint
+            runs, tables = of_runs, others
+        except RankqlError:
+            pass
+    item = options["item"]
+    if isinstance(item, list | tuple) and len(item) == 2:  # the question is about the first
+        asked.calls = [
+            {x: [y, item[1]] if x == "item" and isinstance(y, str) else y for x, y in call.items()}
+            for call in asked.calls
+        ]
+    if runs and all({*x} <= {"query", "item"} for x in asked.calls):
+        calls = name_columns(session, next(iter(runs.values())), tables["qrels"], options)
+        asked.calls = calls + [x for x in asked.calls if x not in calls]
+    if isinstance(asked, Ungraded) and runs and not (asked.calls or tables["qrels"]):
+        asked.calls = name_grades(session, next(iter(runs.values())), options)
+    session.opened = {**runs}, {**tables}
+    if session.defers:
+        return asked
+
+    def is_answer(call: Call) -> bool:
+        noted, named = len(session.notes), {**options, **call}
+        try:
+            return has_matches(session, read(runs, tables, named), named["collapse"] is not None)
+        finally:
+            del session.notes[noted:]
+
+    tried = verified(asked, is_answer)
+    opened = [*runs.values(), *filter(None, [tables["qrels"]])]
+    return with_columns(session, tried, opened, bool(runs))
 
 
 def answered(
@@ -82,7 +138,8 @@ def _answer(
         question.calls = pairs + [x for x in question.calls if x not in pairs]
         return question
 
-    if tables["qrels"] is None and question.calls and question.otherwise and _asks_query(question):
+    asks_query = bool(question.calls) and all("query" in x for x in question.calls)
+    if tables["qrels"] is None and question.otherwise and asks_query:
         question.calls.append({"query": "1"})  # all rows are one ranking
     question.calls += _cast_to_days(opened) if len(opened) == 2 else []
     if parts := [*_find_parts(session, runs, tables["qrels"])]:
@@ -160,10 +217,6 @@ def _matches_by_chance(call: Call) -> bool:
     return any(map(names_small_number, names))
 
 
-def _asks_query(question: Question) -> bool:
-    return all("query" in x for x in question.calls)
-
-
 def _holds_lists(table: Table) -> bool:
     """Has a table lists, also as texts or as a column of each place?"""
     return table.text or any(x.owner for x in find_paths(table).values())
@@ -225,3 +278,76 @@ def _sample(session: Session, table: Table, key: Any) -> Table:
 def _load(session: Session, table: Table, sql: str) -> Table:
     """The table of a sample, which many queries read."""
     return replace(table, sql=session.load(table.label, sql, text=table.text).sql)
+
+
+def with_columns(
+    session: Session, question: Question, tables: Sequence[Table], ranked: bool
+) -> Question:
+    """The question about which columns are meant, with those that there are and their values."""
+    asks_ids = not question.calls or any({"query", "item"} & {*call} for call in question.calls)
+    if not (asks_ids and session.asks and session.reads_values) or any(t.lazy for t in tables):
+        return question
+    run, *others = tables
+    if run.own_columns == OF_OBJECTS:  # which no option names
+        return question
+    blanks: dict[str, Any] = {"query": "...", "item": "..."}
+    if any(map(is_nested, run.columns.values())):  # lists are in order
+        blanks["item"] = "..." if others else ["...", "..."]
+    else:
+        blanks |= {"score": "..."} if ranked else {}
+        graded = len(tables[-1].own_columns) > 2 and not tables[-1].known("rel")
+        blanks |= {"rel": "..."} if graded or not others else {}
+    columns = "; ".join(_list_columns(session, table) for table in tables)
+    return question.with_columns(columns, blanks)
+
+
+def _list_columns(session: Session, table: Table) -> str:
+    names = table.own_columns
+    texts = ", ".join(f"CAST({quote(name)} AS VARCHAR)" for name in names[:_COLUMNS])
+    rows = zip(*session.rows(f"SELECT {texts} FROM {table.sql} LIMIT {_VALUES}"), strict=True)
+    listed = []
+    for name, values in zip(names, [*rows] or [()] * len(names), strict=False):
+        some = [x for x in dict.fromkeys(values) if x is not None][:2]
+        examples = ", ".join(map(_cut, some))
+        listed.append(f"{name} {_cut(table.columns[name])} ({examples or 'no value'})")
+    more = f", and {len(names) - _COLUMNS} more" if len(names) > _COLUMNS else ""
+    return f"{table.label} has {', '.join(listed)}{more}"
+
+
+def _cut(text: str) -> str:
+    """A text of at most 30 characters on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= _LENGTH else f"{line[: _LENGTH - 3]}..."
+
+
+def headers_call(request: Request) -> list[Call]:
+    """The call that names the columns of the run and of the judgments; none if they have others."""
+    rows = [_read(x) for x in (request.run, request.qrels)]
+    if not rows[0] or len(rows[0][0]) not in (2, 3):
+        return []
+    names, more = ["query", "item", "score"][: len(rows[0][0])], {}
+    if len(names) == 3 and _counts_from_zero(rows[0]):
+        names, more = ["query", "item", "rank"], {"pos": "rank + 1"}
+    lists = [names]
+    if rows[1] and len(rows[1][0]) in (2, 3):
+        lists.append(["query", "item", "rel"][: len(rows[1][0])])
+    return [{"columns": lists if len(lists) > 1 else names, **more}]
+
+
+def _read(data: Any) -> list[list[str]]:
+    """The first rows of a text file, by tabs where it has them."""
+    if not isinstance(data, str | os.PathLike) or not os.path.isfile(data):
+        return []
+    with open(data, encoding="utf-8", errors="replace") as file:
+        lines = [x.rstrip("\r\n") for x, _ in zip(file, range(_LINES), strict=False)]
+    mark = next((x for x in "\t,;" if lines and x in lines[0]), " ")
+    rows = [x.split(mark) for x in lines if x]
+    return rows if len({*map(len, rows)}) == 1 else []
+
+
+def _counts_from_zero(rows: Sequence[Sequence[str]]) -> bool:
+    """Does the third column count 0, 1, 2 for each query?"""
+    places: dict[str, list[float | None]] = {}
+    for query, _, place in rows:
+        places.setdefault(query, []).append(parse_number(place))
+    return all(x == [*range(len(x))] for x in places.values())

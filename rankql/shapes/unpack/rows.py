@@ -11,19 +11,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rankql.core.base.column_names import ROLES
+from rankql.core.base.column_names import ROLES, find_name
 from rankql.core.base.errors import require
+from rankql.core.base.text import format_count, is_or_are
 from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
+from rankql.core.tables.candidates import fields_of
 from rankql.core.tables.inputs import TidyTables
 from rankql.core.tables.numbers.judgments import assume_grades
 from rankql.core.tables.numbers.order import add_row_number
 from rankql.core.tables.session import Session
-from rankql.core.tables.tables import Runs, Table
+from rankql.core.tables.tables import Runs, Table, is_id, is_nested, is_number
 from rankql.shapes.choose import computed
+from rankql.shapes.choose.cells import unpack_objects
 from rankql.shapes.choose.choice import find_system, require_one_name
 from rankql.shapes.unpack.events import map_events
-from rankql.shapes.unpack.kinds import keep_one_kind
 from rankql.shapes.unpack.lists import unnest_lists
+
+# More patterns of columns are not kinds, but values that lack at random.
+_MOST = 20
 
 
 def make_tidy(session: Session, tables: TidyTables, by: Mapping[str, str]) -> TidyTables:
@@ -51,7 +56,7 @@ def _unpack(session: Session, tables: TidyTables, by: Mapping[str, str]) -> Tidy
     options, qrels, about = tables.options, tables.qrels, tables.attributes
     columns: Mapping[str, Any] = {role: options.get(role) for role in ROLES}
     runs = {x: _without_empty(session, table, columns, by) for x, table in tables.runs.items()}
-    qrels = qrels and _without_empty(session, keep_one_kind(session, qrels), columns, by)
+    qrels = qrels and _without_empty(session, _keep_one_kind(session, qrels), columns, by)
     runs, system = _open_systems(session, runs, tables.system, columns, [*by])
     options = {**options, "system": system}
     before = opened = [*runs.values()]
@@ -129,3 +134,41 @@ def number_rows(
         f"or score=. In SQL, write row_number() OVER (PARTITION BY {keys} ORDER BY ...)",
     )
     return add_row_number(session, table, "pos", f"{INTERNAL_PREFIX}row", "order of the rows", keys)
+
+
+def _keep_one_kind(session: Session, table: Table) -> Table:
+    """The rows of the one kind that has a query, an id and a grade, such as retrieved documents
+    beside games of agents, and a note on the others. The table as it is if that is not clear.
+    """
+    if not any(map(is_nested, table.columns.values())):
+        return table
+    flat = unpack_objects(table)
+    names = [x for x, kind in flat.columns.items() if not fields_of(kind) or kind.endswith("]")]
+    flags = ", ".join(f"CASE WHEN {quote(x)} IS NOT NULL THEN {i} END" for i, x in enumerate(names))
+    pattern = f"list_filter([{flags}], lambda x_: x_ IS NOT NULL)"
+    rows = session.rows(f"SELECT {pattern}, count(*) FROM {flat.sql} GROUP BY 1 LIMIT {_MOST}")
+    patterns = {frozenset(names[i] for i in each): count for each, count in rows}
+    kinds = [x for x in patterns if not any(x < y for y in patterns)]
+    graded = [x for x in kinds if _has_grades(flat, x)]
+    if len(rows) == _MOST or len(kinds) < 2 or len(graded) != 1:
+        return table
+    (own,) = graded
+    others = [[x for x in names if x in each - own] for each in kinds if each != own]
+    count = sum(n for x, n in patterns.items() if not x <= own)
+    known = "; ".join(map(", ".join, sorted(others, key=lambda each: names.index(each[0]))))
+    session.note(
+        table.label,
+        f"{format_count(count, 'row')} of another kind ({known}) {is_or_are(count)} not read",
+    )
+    lacks = " AND ".join(f"{quote(x)} IS NULL" for x in names if x not in own)
+    tops = {x.partition(".")[0] if x not in table.columns else x for x in own}
+    kept = {x: kind for x, kind in table.columns.items() if x in tops}
+    sql = f"(SELECT {', '.join(map(quote, kept))} FROM {flat.sql} WHERE {lacks})"
+    return replace(table, sql=sql, columns=kept)
+
+
+def _has_grades(table: Table, names: frozenset[str]) -> bool:
+    """Have rows with these columns a known query, another id, and a number?"""
+    query = find_name([x for x in table.columns if x in names], ROLES["query"])
+    others = [table.columns[x] for x in names if x != query]
+    return query is not None and any(map(is_id, others)) and any(map(is_number, others))
