@@ -319,6 +319,7 @@ def _evaluate(evaluation: Evaluation, request: Request) -> Result:
     if recorded is not None:
         recorded.tables.append(tables)
     reduction = compute.reduce_tables(evaluation)
+    evaluation = reduction.evaluation  # without padding
     evidence = _look_for(evaluation, reduction)
     notes = inspect([*RANKINGS, *SAMPLED], evidence)
     values = compute.finish(reduction)
