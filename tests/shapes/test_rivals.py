@@ -82,6 +82,32 @@ def test_a_step_is_silent_if_some_values_are_not_judged_or_each_row_has_its_own(
     assert evaluate(of_rows, judged)[1] == []
 
 
+def places(column, values=(1, 2), runs_on=False):
+    """The same by places, which start again at 1 for each value, or run on."""
+    run, qrels = steps(column, values)
+    within = ["query"] if runs_on else ["query", column]
+    return run.with_columns(rank=pl.int_range(1, pl.len() + 1).over(within)).drop("score"), qrels
+
+
+@few(3)("column", ["turn", "lang", "date", "round", "visit", "scenario_key"])
+def test_places_that_start_again_at_1_prove_a_part_of_the_query(column):
+    run, qrels = places(column, ("x", "y"))
+    first = asked(run, qrels)[0]
+    assert [*first] == ["query"] and {*first["query"]} == {"query", column}
+    assert evaluate(run, qrels, **first)[0] == pytest.approx(5 / 6)
+
+
+@few(4)("column", ["turn", "session_id", "lang", "round", "category", "brand", "retriever", "year"])
+def test_places_that_run_on_over_the_values_are_silent(column):
+    run, qrels = places(column, (1, 2), runs_on=True)
+    assert evaluate(run, qrels)[1] == []
+
+
+@few(1)("column", ["retriever", "system", "arm"])
+def test_places_of_systems_start_again_without_a_question(column):
+    assert evaluate(*places(column, ("x", "y")))[1] == []
+
+
 LOG = "session product position clicked "
 
 

@@ -62,7 +62,8 @@ def shared_column(pair: Pair) -> Iterator[str]:
 def _splits_queries(pair: Pair, name: str, other: str) -> bool:
     """Has a query several values in both tables, each with judgments and mostly several rows?
 
-    Judged pairs have their values in the run too. Of days, an item must stand under two.
+    Judged pairs have their values in the run too. Places must start again at 1, and of days, an
+    item must stand under two.
     """
     run, qrels = pair.run, pair.qrels
     assert qrels
@@ -70,16 +71,18 @@ def _splits_queries(pair: Pair, name: str, other: str) -> bool:
     if not all(is_id(kind) or kind == "DATE" or kind.startswith("TIME") for *_, kind in values):
         return False
     mine, theirs = (
-        f"(SELECT {x.query} AS q, {x.item} AS i, CAST({sql} AS VARCHAR) AS v FROM {x.rows})"
+        f"(SELECT {x.query} AS q, {x.item} AS i, CAST({sql} AS VARCHAR) AS v, "
+        f"{x.table.number('pos') if 'pos' in x.table.roles else 1} AS p FROM {x.rows})"
         for x, sql, _ in values
     )
     several = "SELECT max(n) > 1 FROM (SELECT count(DISTINCT v) AS n FROM {} GROUP BY {})".format
-    groups = f"(SELECT q, v, count(*) AS n FROM {mine} SEMI JOIN {theirs} USING (q) GROUP BY ALL)"
+    groups = f"SELECT q, v, count(*) AS n, min(p) AS first FROM {mine} SEMI JOIN {theirs} USING (q)"
+    groups = f"({groups} GROUP BY q, v)"
     sql = f"""SELECT ({several(mine, "q")}) AND ({several(theirs, "q")})
         AND ({several(mine, "i") if squash(name) in _DAYS else "true"})
         AND NOT EXISTS (FROM {theirs} SEMI JOIN (SELECT q, i FROM {mine}) USING (q, i)
             ANTI JOIN {mine} USING (q, i, v))
-        AND (SELECT avg(CAST(n > 1 AS INT)) > 0.5 AND bool_and((q, v) IN
+        AND (SELECT avg(CAST(n > 1 AS INT)) > 0.5 AND max(first) = 1 AND bool_and((q, v) IN
             (SELECT (q, v) FROM {theirs})) FROM {groups})"""
     return bool(run.value(sql))
 
