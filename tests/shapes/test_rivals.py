@@ -224,6 +224,38 @@ def test_a_list_of_numbers_with_another_name_is_asked_about():
     assert evaluate(rows, **first)[0] == pytest.approx(2 / 3)
 
 
+@few(2)(
+    ("name", "first", "mean"),
+    [
+        ("rerank_scores", {"score": "rerank_scores", "descending": True}, 3 / 4),
+        ("scores", {"order": "list"}, 2 / 3),
+    ],
+)
+@few(1)("grades", ["labels", "is_selected"])
+def test_scores_beside_a_list_of_grades_are_asked_about(grades, name, first, mean):
+    scores = [0.1, 0.2, 0.9], [0.3, 0.8]
+    rows = lists(f"query docs {grades} {name}", ("a", ["t", "u", "v"], [0, 0, 1], scores[0]),
+                 ("b", ["w", "x"], [1, 0], scores[1]))  # fmt: skip
+    known = {} if grades == "labels" else {"rel": grades}
+    calls = asked(rows, item="docs", **known)
+    assert calls[0] == first
+    assert evaluate(rows, item="docs", **known, **first)[0] == pytest.approx(mean)
+    assert evaluate(rows, item="docs", **known, score=name)[0] == pytest.approx(3 / 4)
+    if known:
+        assert asked(rows)[0] == {"item": "docs", **known, **first}
+    by_id = [{**x, name: dict(zip(x["docs"], x[name], strict=True))} for x in rows]
+    assert evaluate(by_id, item="docs", **known, score=name)[0] == pytest.approx(3 / 4)
+
+
+def test_flags_of_an_object_of_lists_are_asked_about():
+    one = {"is_selected": [0, 1, 0], "passage_text": ["t", "u", "v"], "url": ["x", "y", "z"]}
+    two = {"is_selected": [1, 0], "passage_text": ["w", "p"], "url": ["q", "r"]}
+    rows = lists("query_id query passages", (1, "a", one), (2, "b", two))
+    calls = asked(rows)
+    assert {"item": "passages.url", "rel": "passages.is_selected"} in calls
+    assert {evaluate(rows, **call)[0] for call in calls} == {3 / 4}
+
+
 @few(1)("flag", ["is_supporting", "is_relevant", "gold"])
 def test_predictions_beside_flagged_candidates_are_the_run(flag):
     one = [{"idx": 0, flag: False}, {"idx": 1, flag: True}, {"idx": 2, flag: True}]

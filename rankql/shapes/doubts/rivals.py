@@ -35,6 +35,8 @@ from rankql.shapes.doubts.sample import Pair, Reading
 _STEPS = {x + y for x in ("turn", "session", "step") for y in ("", "id", "number", "no")}
 _DAYS = {"date", "day"}
 _SLICES = {"lang", "language", "locale", "subset", "dataset", "split", "market"}
+# Words of the names of numbers that order items.
+_ORDERS = {"score", "scores", "similarity", "similarities", "distance", "distances", "rank"}
 
 
 def shared_column(pair: Pair) -> Iterator[str]:
@@ -209,3 +211,10 @@ def _is_found(pair: Pair, name: str) -> bool:
 def _has_more(hits: str, every: str) -> str:
     """Has a list all hits of each row, and in some rows more?"""
     return f"bool_and(list_has_all({every}, {hits})) AND bool_or(len({every}) > len({hits}))"
+
+
+def orders_items(name: str) -> bool:
+    """Is a number with this name one that orders items?"""
+    tail = name.rpartition(".")[2]
+    known = (*ROLES["score"], *ROLES["pos"])
+    return is_called(tail, known) or not _ORDERS.isdisjoint(words_of(tail))
