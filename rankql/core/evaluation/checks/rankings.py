@@ -545,7 +545,6 @@ VALUES: Sequence[Check | Door] = (
     ),
     *DOORS["checks of relevant items"],
     *DOORS["checks of words"],
-    *DOORS["checks of ratings"],
     Check(
         "unanswerable", "values", "note",
         "{count:,} of {total:#query} {count:has|have} nothing relevant: {others}FalseAnswer counts "

@@ -124,7 +124,7 @@ class Evidence:
     @property
     def has_ratings(self) -> bool:
         """Is a grade called rating, stars or score, and is one -1, 99 or 999?"""
-        tables = (x for x in self.evaluation.inputs.judging if not x.lists)
+        tables = (x for x in self.inputs.judging if not x.lists)
         names = (x.roles.get("rel", "") for x in tables)
         if not any(x.rpartition(".")[2].lower() in _RATINGS for x in names):
             return False

@@ -137,4 +137,5 @@ SAMPLED: Sequence[Check | Door] = (
         why="These ids count as unjudged or missing{repair}.",
     ),
     *DOORS["checks of one grade"],
+    *DOORS["checks of ratings"],
 )  # fmt: skip
