@@ -3,6 +3,7 @@
 What is silent stays without a note: categories, features of a log, grades by several columns.
 """
 
+import duckdb
 import polars as pl
 import pytest
 
@@ -401,6 +402,48 @@ def test_a_word_of_no_answer_in_judgments_gets_a_note(word):
         call = f"CASE WHEN {name} <> '{word}' THEN {rel} END"
         assert f'rel="{call}"' in notes[0]
         assert evaluate(ASKED, qrels, rel=call)[0] == 0.75
+
+
+def tables_of(form, run, qrels, folder):
+    """Runs and judgments of dicts as files, or as tables of a database."""
+    run = {x: dict(zip(y, (1 / n for n in range(1, 99)), strict=False)) for x, y in run.items()}
+    rows = [[(q, x, y) for q, items in run.items() for x, y in items.items()]]
+    rows += [[(q, x, 1) for q, items in qrels.items() for x in items]]
+    heads = ("topic docno score", "topic docno rel")
+    frames = [table(x, *y) for x, y in zip(heads, rows, strict=True)]
+    if form == "tables":
+        con = duckdb.connect()
+        for name, frame in zip("ab", frames, strict=True):
+            con.register("frame", frame)
+            con.sql(f"CREATE TABLE {name} AS FROM frame")
+        return "a", "b", con
+    for frame, name in zip(frames, "ab", strict=True):
+        getattr(frame, f"write_{form}")(folder / f"{name}.{form}")
+    return folder / f"a.{form}", folder / f"b.{form}", None
+
+
+@few(2)("form", ["parquet", "csv", "tables"])
+@few(3)("word", NOTHING)
+def test_a_word_of_no_answer_in_files_gets_a_note(word, form, tmp_path):
+    qrels = {"q1": ["d1"], "q2": ["d2"], "q3": [word]}
+    run, qrels, con = tables_of(form, ASKED, qrels, tmp_path)
+    mean, (note,) = evaluate(run, qrels, con=con)
+    assert mean == 0.5
+    assert note.startswith(f"{word!r} is the only relevant item of 1 query")
+    call = {"rel": f"CASE WHEN docno <> '{word}' THEN rel END"}
+    assert f'rel="{call["rel"]}"' in note
+    assert evaluate(run, qrels, con=con, **call)[0] == 0.75
+
+
+@few(1)("form", ["parquet", "tables"])
+def test_words_are_looked_for_where_a_query_lacks_its_only_item(form, tmp_path, monkeypatch):
+    looked = []
+    monkeypatch.setattr("rankql.shapes.doubts.no_answers.says_nothing", looked.append)
+    for qrels in ({"q1": ["d1"], "q2": ["d2"]}, {"q1": ["d1"], "q3": ["d4", "nil"]}):
+        run, judged, con = tables_of(form, {x: ASKED[x] for x in qrels}, qrels, tmp_path)
+        assert evaluate(run, judged, con=con)[1] == [] == looked
+        if con:
+            con.close()
 
 
 def test_another_word_of_three_queries_gets_a_note():
