@@ -322,6 +322,62 @@ def test_levels_that_are_found_nowhere_or_one_to_one_are_silent():
     assert evaluate([{**row, "retrieved_page_ids": row["gold_page_ids"]} for row in rows])[0] == 1
 
 
+def rows_of_levels(whole, part, parts, judged=None):
+    """Rows of documents, of which one has two parts in a query; the judgments of its second."""
+    found = [("a", "k1", 0.9), ("a", "k1", 0.8), ("a", "k2", 0.7), ("b", "k2", 0.9)]
+    found = [(*x[:2], y, x[2]) for x, y in zip(found, parts, strict=True)]
+    gold = [("a", "k1", parts[1], 1), ("b", "k2", parts[3], 1)]
+    names = judged or (whole, part)
+    run = table(f"query {whole} {part} score", *found)
+    return run, table(f"query {names[0]} {names[1]} rel", *gold)
+
+
+UNIQUE, COUNTED = ("k1:1", "k1:2", "k2:1", "k2:2"), (1, 2, 1, 2)
+
+
+@few(3)(
+    ("whole", "part", "parts"),
+    [
+        ("doc_id", "page_id", UNIQUE),
+        ("document", "passage", UNIQUE),
+        ("page_id", "section_id", UNIQUE),
+        ("article_id", "sentence_id", UNIQUE),
+        ("doc_id", "page", COUNTED),
+        ("doc_id", "page_id", COUNTED),
+        ("document_id", "chunk_index", COUNTED),
+    ],
+)
+def test_judgments_of_rows_at_two_levels_are_asked_about(whole, part, parts):
+    run, qrels = rows_of_levels(whole, part, parts)
+    fine, coarse = asked(run, qrels)[:2]
+    assert fine == {"item": part if parts is UNIQUE else f"{whole}, {part}"}
+    assert evaluate(run, qrels, **fine)[0] == pytest.approx(3 / 4)
+    assert coarse == {"item": [whole] * 2, "collapse": whole, "positions": "keep"}
+    assert evaluate(run, qrels, **coarse)[0] == 1
+
+
+@few(2)(
+    ("whole", "part"),
+    [
+        *(("doc_id", x) for x in ("seller_id", "category_id", "brand_id", "author_id", "user_id")),
+        *(("doc_id", x) for x in ("shop", "title", "url", "category")),
+    ],
+)
+def test_attributes_of_rows_are_no_level(whole, part):
+    run, qrels = rows_of_levels(whole, part, ("x", "y", "x", "y"))
+    run = run.unique(["query", whole])
+    qrels = qrels.drop(part).join(run.drop("score"), on=["query", whole])
+    assert evaluate(run, qrels)[1] == []
+
+
+def test_rows_of_documents_once_in_a_query_or_with_other_columns_are_read():
+    run, qrels = rows_of_levels("doc_id", "page_id", UNIQUE)
+    once = run.filter(pl.col("page_id") != "k1:1")
+    assert evaluate(once, qrels) == (1, [])
+    with pytest.raises(rankql.RankqlError, match="duplicates"):
+        evaluate(run.rename({"page_id": "shelf"}), qrels)
+
+
 FOUND = "run: {} has only relevant ids, so it is what was found and no ranking."
 
 

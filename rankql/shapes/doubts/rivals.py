@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rankql.core.base.column_names import (
+    KEY_PLACES,
     ROLES,
     WEAKER,
     is_called,
@@ -126,8 +127,10 @@ def _order_by(name: str) -> Call:
 def other_level(pair: Pair) -> Sequence[str]:
     """Judgments at two levels, documents and their parts, that the run has both."""
     run, qrels = pair.run, pair.qrels
-    if qrels is None or "item" in pair.named or not (run.column or qrels.column):
+    if qrels is None or "item" in pair.named:
         return ()
+    if not (run.column or qrels.column):
+        return _other_level_of_rows(pair, run, qrels)
     judged, own = qrels.name.rpartition(".")[2], run.name
     for name, kind in qrels.source.columns.items():
         parts = is_part(name, judged), is_part(judged, name)
@@ -151,6 +154,31 @@ def other_level(pair: Pair) -> Sequence[str]:
         if run.value(f"SELECT {several} > {one}"):
             text = f"{name} and {qrels.name} are of different levels. Which is evaluated?"
             raise Question(qrels.note(text), [pair.named_items(), pair.named_items(found[0], name)])
+    return ()
+
+
+def _other_level_of_rows(pair: Pair, run: Reading, qrels: Reading) -> Sequence[str]:
+    """The same of rows, where a document stands in several of a query, each with a part of it."""
+    for name in qrels.free:
+        own = next((x for x in run.free if squash(x) == squash(name)), None)
+        finer = is_part(name, qrels.name) or squash(name) in KEY_PLACES
+        if own is None or not (finer or is_part(qrels.name, name)):
+            continue
+        both = ((run.name, own), (qrels.name, name))
+        wholes, parts = zip(*both if finer else (x[::-1] for x in both), strict=True)
+        whole, part = (f"CAST({quote(x[0])} AS VARCHAR)" for x in (wholes, parts))
+        pairs = f"count(DISTINCT ({whole}, {part}))"
+        sql = f"""SELECT count(DISTINCT ({run.query}, {whole})) < count(*)
+            AND count(DISTINCT ({run.query}, {whole}, {part})) = count(*)
+            AND {pairs} > count(DISTINCT {whole}), {pairs} > count(DISTINCT {part})
+            FROM {run.rows}"""
+        several, of_pairs = run.session.row(sql)
+        if several:
+            keys = [", ".join(x) if of_pairs else x[1] for x in zip(wholes, parts, strict=True)]
+            text = f"{parts[1]} and {wholes[1]} are of different levels. Which is evaluated?"
+            coarse = {**pair.named_items(*wholes), "collapse": wholes[0], "positions": "keep"}
+            fine = {"item": keys if keys[0] != keys[1] else keys[0]}
+            raise Question(qrels.note(text), [fine, coarse])
     return ()
 
 
