@@ -376,6 +376,8 @@ def test_rows_of_documents_once_in_a_query_or_with_other_columns_are_read():
     assert evaluate(once, qrels) == (1, [])
     with pytest.raises(rankql.RankqlError, match="duplicates"):
         evaluate(run.rename({"page_id": "shelf"}), qrels)
+    one = run.with_columns(doc_id=pl.lit("k")), qrels.with_columns(doc_id=pl.lit("k"))
+    assert evaluate(*one)[0] == pytest.approx(3 / 4)  # no ranking of documents
 
 
 FOUND = "run: {} has only relevant ids, so it is what was found and no ranking."

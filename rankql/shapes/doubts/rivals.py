@@ -167,11 +167,11 @@ def _other_level_of_rows(pair: Pair, run: Reading, qrels: Reading) -> Sequence[s
         both = ((run.name, own), (qrels.name, name))
         wholes, parts = zip(*both if finer else (x[::-1] for x in both), strict=True)
         whole, part = (f"CAST({quote(x[0])} AS VARCHAR)" for x in (wholes, parts))
-        pairs = f"count(DISTINCT ({whole}, {part}))"
-        sql = f"""SELECT count(DISTINCT ({run.query}, {whole})) < count(*)
-            AND count(DISTINCT ({run.query}, {whole}, {part})) = count(*)
-            AND {pairs} > count(DISTINCT {whole}), {pairs} > count(DISTINCT {part})
-            FROM {run.rows}"""
+        sql = f"""SELECT count(DISTINCT (q, w)) BETWEEN count(DISTINCT q) + 1 AND count(*) - 1
+                AND count(DISTINCT (q, w, p)) = count(*)
+                AND count(DISTINCT (w, p)) > count(DISTINCT w),
+            count(DISTINCT (w, p)) > count(DISTINCT p)
+            FROM (SELECT {run.query} AS q, {whole} AS w, {part} AS p FROM {run.rows})"""
         several, of_pairs = run.session.row(sql)
         if several:
             keys = [", ".join(x) if of_pairs else x[1] for x in zip(wholes, parts, strict=True)]

@@ -121,7 +121,8 @@ class Evidence:
         if not any((self.values[x.name] == 0).any() for x in evaluation.metrics):
             return False
         if frame is None or name not in frame:
-            if not is_text(qrels.columns[name]) or len(self.values) > _FEW:
+            of_several = qrels.shared or len(self.values) > _FEW
+            if of_several or not is_text(qrels.columns[name]):
                 return False
             rows = self.causes.reduction.frame
             return bool(((rows["judged"] == 1) & (rows["common"].fill_null(0) == 0)).any())
