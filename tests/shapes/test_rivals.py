@@ -374,8 +374,9 @@ def test_rows_of_documents_once_in_a_query_or_with_other_columns_are_read():
     run, qrels = rows_of_levels("doc_id", "page_id", UNIQUE)
     once = run.filter(pl.col("page_id") != "k1:1")
     assert evaluate(once, qrels) == (1, [])
-    with pytest.raises(rankql.RankqlError, match="duplicates"):
-        evaluate(run.rename({"page_id": "shelf"}), qrels)
+    for sold in ("seller_id", "author_id", "shop"):
+        with pytest.raises(rankql.RankqlError, match="duplicates"):
+            evaluate(run.rename({"page_id": sold}), qrels.rename({"page_id": sold}))
     one = run.with_columns(doc_id=pl.lit("k")), qrels.with_columns(doc_id=pl.lit("k"))
     assert evaluate(*one)[0] == pytest.approx(3 / 4)  # no ranking of documents
 
@@ -497,7 +498,8 @@ def test_a_word_of_no_answer_in_files_gets_a_note(word, form, tmp_path):
 def test_words_are_looked_for_where_a_query_lacks_its_only_item(form, tmp_path, monkeypatch):
     looked = []
     monkeypatch.setattr("rankql.shapes.doubts.no_answers.says_nothing", looked.append)
-    for qrels in ({"q1": ["d1"], "q2": ["d2"]}, {"q1": ["d1"], "q3": ["d4", "nil"]}):
+    found = {"q1": ["d1"], "q2": ["d2"]}
+    for qrels in (found, {"q1": ["d1"], "q3": ["d4", "nil"]}, {"q1": ["d1"], "q2": ["x", "y"]}):
         run, judged, con = tables_of(form, {x: ASKED[x] for x in qrels}, qrels, tmp_path)
         assert evaluate(run, judged, con=con)[1] == [] == looked
         if con:

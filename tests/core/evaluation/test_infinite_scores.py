@@ -65,6 +65,8 @@ def test_infinite_scores_of_several_items_are_refused(form, tmp_path):
     assert error.value.calls[0] == {"score": CALL}
     assert evaluate(run, form, tmp_path, score=CALL)[0] == [0.75]
     assert evaluate(run, form, tmp_path, descending=False) == ([1], [])
+    lowest = run.with_columns(score=-pl.col("score"))
+    assert evaluate(lowest, form, tmp_path, descending=False) == ([0.625], [])
     assert evaluate(run, form, tmp_path, ties="item") == ([0.625], [])  # the caller orders them
 
 
@@ -92,7 +94,9 @@ def test_dicts_and_explain_read_infinite_scores_alike():
     run = {"q1": {"-1": INF, "b": 0.8, "d": 0.9}, "q2": {"c": 0.7}}
     qrels = {"q1": {"b": 1}, "q2": {"c": 1}}
     assert rankql.evaluate(run, qrels, "RR", interval=None)["RR"] == 0.75
-    assert rankql.explain(run, qrels, "q1", "RR").value == 0.5
+    explained = rankql.explain(run, qrels, "q1", "RR")
+    assert explained.value == 0.5
+    assert explained.positions["item"].to_list() == ["d", "b"]
     rows = rankql.compare({"x": run, "y": {**run, "q1": {"a": INF, "b": 1}}}, qrels, "RR").summary
     assert rows["mean"].to_list() == [0.75, 0.75]
     with pytest.raises(RankqlError, match="infinite for several"):
