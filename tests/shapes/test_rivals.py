@@ -376,7 +376,7 @@ def test_rows_of_documents_once_in_a_query_or_with_other_columns_are_read():
     assert evaluate(once, qrels) == (1, [])
     for sold in ("seller_id", "author_id", "shop"):
         with pytest.raises(rankql.RankqlError, match="duplicates"):
-            evaluate(run.rename({"page_id": sold}), qrels.rename({"page_id": sold}))
+            evaluate(*rows_of_levels("doc_id", sold, ("x", "y", "x", "y")))
     one = run.with_columns(doc_id=pl.lit("k")), qrels.with_columns(doc_id=pl.lit("k"))
     assert evaluate(*one)[0] == pytest.approx(3 / 4)  # no ranking of documents
 
