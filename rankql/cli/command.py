@@ -61,6 +61,7 @@ _GROUPS = {
     ),
     "Output": (),
 }  # fmt: skip
+_IDENTICAL = "--ignore-identical-ids"
 # The options that most people use. --help-all shows the others too.
 _COMMON = (
     "min_scores", "metrics", "metric", "by", "query", "item", "rel", "score", "pos", "system",
@@ -102,6 +103,9 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments. An option of another tool is answered by that of rankql."""
         words = [x.partition("=")[0] for x in args]
+        # An option that may have a value takes no file.
+        pairs = zip(args, [*args[1:], ""], strict=False)
+        args = [f"{x}=true" if (x == _IDENTICAL and y != "both") else x for x, y in pairs]
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:

@@ -198,6 +198,8 @@ _SPELLINGS = {
                          "NAME=COLUMN/COLUMN for a ratio. Repeatable.", _REPEATED),
     "interval": _Spelling("auto|t|anytime|none", (), lambda text: None if text == "none" else text),
     "catalogue": _Spelling("TABLE|NUMBER", (), lambda x: int(x) if str(x).isdigit() else x),
+    "ignore_identical_ids": _Spelling("[both]", parse=lambda text: text == "true" or text,
+                                      settings={"type": click.Choice(["true", "both"])}),
     "query": _PAIR,
     "part": _Spelling("NAME[,NAME]", parse=lambda text: [x or None for x in split_commas(text)]),
     "item": _PAIR,

@@ -26,6 +26,7 @@ from rankql.core.evaluation.finish.ctes import ranking_ctes, source_ctes, with_c
 from rankql.core.evaluation.finish.readable import rows_read, unique_columns
 from rankql.core.evaluation.means.means import MISSED, left_out_if
 from rankql.core.evaluation.plan.evaluation import Evaluation
+from rankql.core.evaluation.plan.plan import leave_out_padding
 from rankql.core.evaluation.plan.ties import BY_ITEM, WITHOUT_GRADES
 from rankql.core.evaluation.reduce.in_memory import source_frame
 from rankql.core.evaluation.result.result import EvaluatedTable, Result, check_values
@@ -183,7 +184,9 @@ def _open(
     require(len(metrics) == 1, f"explain takes one metric, not {len(metrics)}: {names}")
     request = Request(run, qrels, name, rules, con=con, interval=None)
     with open_evaluation(request) as evaluation:
-        for table in evaluation.inputs.runs.values():
+        inputs = leave_out_padding(evaluation.session, evaluation.inputs)
+        evaluation = replace(evaluation, inputs=inputs)
+        for table in inputs.runs.values():
             assign_roles(table, {}, () if "item" in table.roles else ("item",))
         (metric,), ties = evaluation.metrics, evaluation.conventions.ties
         known = metric.record is not None and metric.record.name in supported

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from rankql.core.base import errors
 from rankql.core.base.errors import RankqlError, require
-from rankql.core.base.text import is_or_are, run_label, unique_names
+from rankql.core.base.text import format_count, is_or_are, run_label, unique_names
 from rankql.core.evaluation.checks.columns import validate_columns
 from rankql.core.evaluation.checks.duplicates import require_unique_rows
 from rankql.core.evaluation.finish.ctes import with_ctes
@@ -28,7 +28,7 @@ from rankql.core.tables.session import Session
 from rankql.core.tables.tables import Table
 from rankql.features.catalogue import train_steps
 from rankql.shapes.choose.computed import add_column
-from rankql.shapes.doubts.account import orders_items
+from rankql.shapes.doubts.rivals import orders_items
 
 # So many lowest scores are compared, unless the caller names them.
 SCORES = 20
@@ -72,7 +72,7 @@ def drop_seen(session: Session, inputs: Inputs, request: Request) -> Inputs:
 
 
 def drop_identical(session: Session, inputs: Inputs, request: Request) -> Inputs:
-    """The runs without items that have the id of their query. With a note."""
+    """The runs without items that have the id of their query, or both tables. With notes."""
     for table in inputs.runs.values():
         errors.require(
             table.roles.keys() >= {"query", "item"}
@@ -85,8 +85,36 @@ def drop_identical(session: Session, inputs: Inputs, request: Request) -> Inputs
         return f"coalesce({table.key('query', True)} = {table.key('item', True)}, false)"
 
     texts = "ignore_identical_ids", "the query itself", "Leave it out"
-    rules = request.rules.conventions
-    return _drop_rows(session, inputs, rules, "", is_identical, texts)
+    rules, notes, both = request.rules, [], request.rules.ignore_identical_ids == "both"
+    for table in (x for x in inputs.judging if "rel" in x.roles):
+        query, own = table.key("query"), f"bool_or({is_identical(table)})"
+        sql = f"FROM {table.sql} WHERE {table.number('rel')} > 0 GROUP BY {query}"
+        sql = f"SELECT count(*) FILTER (own), count(*) FROM (SELECT {own} AS own {sql})"
+        count, total = session.row(sql)
+        text = f"{table.label}: {format_count(count, 'query')} {is_or_are(count)} judged relevant "
+        text += f"to {'itself' if count == 1 else 'themselves'}. "
+        rest = "These judgments are left out" if both else (
+            "Such an item counts as not found. To take it out of the judgments too, pass "
+            "ignore_identical_ids='both'")  # fmt: skip
+        notes += [text + rest] * (count > (0 if both else total / 2))
+    inputs = _drop_rows(session, inputs, rules.conventions, "", is_identical, texts)
+    inputs = replace(inputs, notes=[*inputs.notes, *notes])
+    if not both:
+        return inputs
+
+    def judge_others(table: Table) -> Table:
+        if "rel" not in table.roles:
+            return table
+        # A query without other judgments stays judged, with nothing relevant.
+        rel, same = quote(table.roles["rel"]), is_identical(table)
+        ids = ", ".join(quote(x) for x in inputs.ids(table) if x != table.roles["item"])
+        first = f"row_number() OVER (PARTITION BY {ids} ORDER BY {same} ASC NULLS LAST) = 1"
+        grades = f"SELECT * REPLACE (CASE WHEN {same} THEN '0' ELSE {rel} END AS {rel})"
+        return replace(table, sql=f"({grades} FROM {table.sql} QUALIFY NOT {same} OR {first})")
+
+    if inputs.qrels:
+        return replace(inputs, qrels=judge_others(inputs.qrels))
+    return replace(inputs, runs={name: judge_others(x) for name, x in inputs.runs.items()})
 
 
 def _drop_rows(

@@ -2,12 +2,15 @@
 
 import random
 
+import duckdb
 import polars as pl
 import pytest
 import pytrec_eval
+from click.testing import CliRunner
 
 import rankql
 from rankql import RankqlError
+from rankql.cli.main import main
 from support.parameters import few
 from support.refusals import refuses
 
@@ -72,8 +75,124 @@ def test_the_option_is_one_of_all_functions():
     parts = [data.with_columns(part=1) for data in (run, qrels)]
     with pytest.raises(RankqlError, match="needs one column of each"):
         rankql.evaluate(*parts, "RR", query=["query", "part"], **option)
-    with pytest.raises(RankqlError, match="ignore_identical_ids must be true or false, not 1"):
+    with pytest.raises(RankqlError, match="must be True, False or 'both', not 1"):
         rankql.evaluate(run, qrels, "RR", ignore_identical_ids=1)
+
+
+# Of image retrieval: each picture is in its own class, and c alone in its.
+SHOWN = {"a": ["a", "c", "b"], "b": ["b", "a", "c"], "c": ["c", "a"]}
+CLASSES = {"a": ["a", "b"], "b": ["b", "a"], "c": ["c"]}
+THEMSELVES = "queries are judged relevant to themselves"
+
+
+def pictures(form, path):
+    """The same pictures in a form, and the options of its call."""
+    run, qrels = (
+        pl.DataFrame([(q, x, y) for q in data for y, x in enumerate(data[q], 1)],
+                     ["query", "item", name], orient="row")
+        for data, name in ((SHOWN, "pos"), (CLASSES, "rel"))
+    )  # fmt: skip
+    qrels = qrels.with_columns(rel=1)
+    if form == "lists":
+        return [{"query": x, "retrieved": SHOWN[x], "relevant": CLASSES[x]} for x in SHOWN], None
+    if form == "one table":
+        return run.join(qrels, on=["query", "item"], how="full", coalesce=True), None
+    if form == "scores":
+        return run.select("query", "item", score=-pl.col("pos")), qrels
+    if form in ("parquet", "csv"):
+        for name, frame in (("run", run), ("qrels", qrels)):
+            getattr(frame, f"write_{form}")(path / f"{name}.{form}")
+        return path / f"run.{form}", path / f"qrels.{form}"
+    return (SHOWN, CLASSES) if form == "dicts" else (run, qrels)
+
+
+@few(4)("form", ["dicts", "frames", "scores", "one table", "lists", "parquet", "csv"])
+def test_queries_are_taken_out_of_their_judgments_too(form, tmp_path):
+    run, qrels = pictures(form, tmp_path)
+    metrics, own = ["AP", "R@1", "nDCG@2", "P@1"], {"interval": None}
+    both = rankql.evaluate(run, qrels, metrics, ignore_identical_ids="both", **own)
+    assert both.per_query["AP"].to_list() == [0.5, 1, None]  # c has nothing relevant, and is judged
+    assert both.summary["mean"].to_list() == pytest.approx([0.75, 0.5, 0.8155, 1 / 3], abs=1e-4)
+    assert any(x.endswith(f"3 {THEMSELVES}. These judgments are left out") for x in both.notes)
+    of_runs = rankql.evaluate(run, qrels, "AP", ignore_identical_ids=True, **own)
+    assert of_runs["AP"] == 0.25
+    (note,) = [x for x in of_runs.notes if THEMSELVES in x]
+    assert note.endswith("pass ignore_identical_ids='both'")
+    assert any("ignore_identical_ids='both'" in x for x in rankql.evaluate(run, qrels, "AP").notes)
+
+
+def test_the_sql_has_judgments_without_the_queries():
+    run, qrels = pictures("scores", None)
+    result = rankql.evaluate(run, qrels, "AP", ignore_identical_ids="both", interval=None)
+    step = result.steps.run("qrels").to_dicts()
+    assert {(x["query"], x["item"], x["rel"]) for x in step} == {
+        ("a", "b", 1), ("b", "a", 1), ("c", "c", 0),
+    }  # fmt: skip
+
+
+def test_few_queries_that_are_relevant_to_themselves_stay_without_a_note():
+    few_own = {**CLASSES, "b": ["a"], "c": ["a"]}
+    result = rankql.evaluate(SHOWN, few_own, "AP", ignore_identical_ids=True, interval=None)
+    assert not any("judged relevant to" in x for x in result.notes)
+    result = rankql.evaluate(SHOWN, {x: ["a"] for x in "bc"}, "AP", interval=None)
+    assert not any("'both'" in x for x in result.notes)
+
+
+# Queries that are relevant to themselves and another, and shown for others only.
+NEAR = {f"i{k}": [f"i{(k + 5) % 12}", f"i{(k + 1) % 12}"] for k in range(12)}
+OWN = {f"i{k}": [f"i{k}", f"i{(k + 1) % 12}"] for k in range(12)}
+NO_RUN = "12 of 12 queries are among their own relevant items, and no run shows one."
+
+
+def frames_of(run, qrels):
+    run = {x: {item: -place for place, item in enumerate(items)} for x, items in run.items()}
+    return frame(run, "score"), frame({x: dict.fromkeys(y, 1) for x, y in qrels.items()}, "rel")
+
+
+@few(2)("form", ["dicts", "frames", "tables"])
+def test_queries_that_a_run_leaves_out_are_noted(form):
+    run, qrels = (NEAR, OWN) if form == "dicts" else frames_of(NEAR, OWN)
+    con = duckdb.connect() if form == "tables" else None
+    if con:
+        con.sql("CREATE TABLE own_run AS FROM run; CREATE TABLE own_qrels AS FROM qrels")
+        run, qrels = "own_run", "own_qrels"
+    result = rankql.evaluate(run, qrels, "R@2", con=con, interval=None)
+    assert result["R@2"] == 0.5
+    (note,) = (x for x in result.notes if "own" in x)
+    assert note.startswith(f"{NO_RUN} If they are left out, pass ignore_identical_ids='both'")
+    call = {"ignore_identical_ids": "both", "con": con, "interval": None}
+    assert rankql.evaluate(run, qrels, "R@2", **call)["R@2"] == 1
+    named = rankql.evaluate(run, qrels, "R@2", **{**call, "ignore_identical_ids": False})
+    assert not any("own" in x for x in named.notes)
+
+
+@few(2)(
+    ("run", "qrels"),
+    [
+        ({x: y[::-1] for x, y in NEAR.items()}, {x: [x] for x in NEAR}),  # aligned pairs
+        (NEAR, {x: y if x < "i2" else y[1:] for x, y in OWN.items()}),  # few of them
+        ({**NEAR, "i3": ["i3", "i4"]}, OWN),  # one is shown
+        ({x: ["j1", y[1].upper(), *y[1:2]][:2] for x, y in NEAR.items()}, OWN),  # shown nowhere
+        ({x[1:]: [z[1:] for z in y] for x, y in NEAR.items()},
+         {x[1:]: [z[1:] for z in y] for x, y in OWN.items()}),  # row numbers
+    ],
+)  # fmt: skip
+def test_other_queries_among_their_items_stay_without_a_note(run, qrels):
+    for data in ((run, qrels), frames_of(run, qrels)):
+        result = rankql.evaluate(*data, "R@2", interval=None, none_judged="zero")
+        assert not any("own relevant" in x for x in result.notes)
+
+
+def test_the_command_line_takes_queries_out_of_both(tmp_path):
+    run, qrels = map(str, pictures("csv", tmp_path))
+
+    def means(*words):
+        result = CliRunner().invoke(main, ["eval", *words, "-m", "AP", "--format", "csv"])
+        return result.output.splitlines()[1].split(",")
+
+    option = "--ignore-identical-ids"
+    assert "0.25" in means(run, qrels, option) == means(option, run, qrels)
+    assert "0.75" in means(run, qrels, option, "both") == means(f"{option}=both", run, qrels)
 
 
 RUN = pl.DataFrame({

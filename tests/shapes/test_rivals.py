@@ -3,6 +3,7 @@
 What is silent stays without a note: categories, features of a log, grades by several columns.
 """
 
+import duckdb
 import polars as pl
 import pytest
 
@@ -80,6 +81,32 @@ def test_a_step_is_silent_if_some_values_are_not_judged_or_each_row_has_its_own(
     of_rows = run.with_columns(turn=pl.arange(6))
     judged = qrels.drop("turn").join(of_rows, on=["query", "item"]).drop("score")
     assert evaluate(of_rows, judged)[1] == []
+
+
+def places(column, values=(1, 2), runs_on=False):
+    """The same by places, which start again at 1 for each value, or run on."""
+    run, qrels = steps(column, values)
+    within = ["query"] if runs_on else ["query", column]
+    return run.with_columns(rank=pl.int_range(1, pl.len() + 1).over(within)).drop("score"), qrels
+
+
+@few(3)("column", ["turn", "lang", "date", "round", "visit", "scenario_key"])
+def test_places_that_start_again_at_1_prove_a_part_of_the_query(column):
+    run, qrels = places(column, ("x", "y"))
+    first = asked(run, qrels)[0]
+    assert [*first] == ["query"] and {*first["query"]} == {"query", column}
+    assert evaluate(run, qrels, **first)[0] == pytest.approx(5 / 6)
+
+
+@few(4)("column", ["turn", "session_id", "lang", "round", "category", "brand", "retriever", "year"])
+def test_places_that_run_on_over_the_values_are_silent(column):
+    run, qrels = places(column, (1, 2), runs_on=True)
+    assert evaluate(run, qrels)[1] == []
+
+
+@few(1)("column", ["retriever", "system", "arm"])
+def test_places_of_systems_start_again_without_a_question(column):
+    assert evaluate(*places(column, ("x", "y")))[1] == []
 
 
 LOG = "session product position clicked "
@@ -198,6 +225,38 @@ def test_a_list_of_numbers_with_another_name_is_asked_about():
     assert evaluate(rows, **first)[0] == pytest.approx(2 / 3)
 
 
+@few(2)(
+    ("name", "first", "mean"),
+    [
+        ("rerank_scores", {"score": "rerank_scores", "descending": True}, 3 / 4),
+        ("scores", {"order": "list"}, 2 / 3),
+    ],
+)
+@few(1)("grades", ["labels", "is_selected"])
+def test_scores_beside_a_list_of_grades_are_asked_about(grades, name, first, mean):
+    scores = [0.1, 0.2, 0.9], [0.3, 0.8]
+    rows = lists(f"query docs {grades} {name}", ("a", ["t", "u", "v"], [0, 0, 1], scores[0]),
+                 ("b", ["w", "x"], [1, 0], scores[1]))  # fmt: skip
+    known = {} if grades == "labels" else {"rel": grades}
+    calls = asked(rows, item="docs", **known)
+    assert calls[0] == first
+    assert evaluate(rows, item="docs", **known, **first)[0] == pytest.approx(mean)
+    assert evaluate(rows, item="docs", **known, score=name)[0] == pytest.approx(3 / 4)
+    if known:
+        assert asked(rows)[0] == {"item": "docs", **known, **first}
+    by_id = [{**x, name: dict(zip(x["docs"], x[name], strict=True))} for x in rows]
+    assert evaluate(by_id, item="docs", **known, score=name)[0] == pytest.approx(3 / 4)
+
+
+def test_flags_of_an_object_of_lists_are_asked_about():
+    one = {"is_selected": [0, 1, 0], "passage_text": ["t", "u", "v"], "url": ["x", "y", "z"]}
+    two = {"is_selected": [1, 0], "passage_text": ["w", "p"], "url": ["q", "r"]}
+    rows = lists("query_id query passages", (1, "a", one), (2, "b", two))
+    calls = asked(rows)
+    assert {"item": "passages.url", "rel": "passages.is_selected"} in calls
+    assert {evaluate(rows, **call)[0] for call in calls} == {3 / 4}
+
+
 @few(1)("flag", ["is_supporting", "is_relevant", "gold"])
 def test_predictions_beside_flagged_candidates_are_the_run(flag):
     one = [{"idx": 0, flag: False}, {"idx": 1, flag: True}, {"idx": 2, flag: True}]
@@ -261,6 +320,65 @@ def test_levels_that_are_found_nowhere_or_one_to_one_are_silent():
     alone = [{x: y for x, y in row.items() if x != "retrieved_page_ids"} for row in rows]
     assert evaluate(alone) == (1, [])
     assert evaluate([{**row, "retrieved_page_ids": row["gold_page_ids"]} for row in rows])[0] == 1
+
+
+def rows_of_levels(whole, part, parts, judged=None):
+    """Rows of documents, of which one has two parts in a query; the judgments of its second."""
+    found = [("a", "k1", 0.9), ("a", "k1", 0.8), ("a", "k2", 0.7), ("b", "k2", 0.9)]
+    found = [(*x[:2], y, x[2]) for x, y in zip(found, parts, strict=True)]
+    gold = [("a", "k1", parts[1], 1), ("b", "k2", parts[3], 1)]
+    names = judged or (whole, part)
+    run = table(f"query {whole} {part} score", *found)
+    return run, table(f"query {names[0]} {names[1]} rel", *gold)
+
+
+UNIQUE, COUNTED = ("k1:1", "k1:2", "k2:1", "k2:2"), (1, 2, 1, 2)
+
+
+@few(3)(
+    ("whole", "part", "parts"),
+    [
+        ("doc_id", "page_id", UNIQUE),
+        ("document", "passage", UNIQUE),
+        ("page_id", "section_id", UNIQUE),
+        ("article_id", "sentence_id", UNIQUE),
+        ("doc_id", "page", COUNTED),
+        ("doc_id", "page_id", COUNTED),
+        ("document_id", "chunk_index", COUNTED),
+    ],
+)
+def test_judgments_of_rows_at_two_levels_are_asked_about(whole, part, parts):
+    run, qrels = rows_of_levels(whole, part, parts)
+    fine, coarse = asked(run, qrels)[:2]
+    assert fine == {"item": part if parts is UNIQUE else f"{whole}, {part}"}
+    assert evaluate(run, qrels, **fine)[0] == pytest.approx(3 / 4)
+    assert coarse == {"item": [whole] * 2, "collapse": whole, "positions": "keep"}
+    assert evaluate(run, qrels, **coarse)[0] == 1
+
+
+@few(2)(
+    ("whole", "part"),
+    [
+        *(("doc_id", x) for x in ("seller_id", "category_id", "brand_id", "author_id", "user_id")),
+        *(("doc_id", x) for x in ("shop", "title", "url", "category")),
+    ],
+)
+def test_attributes_of_rows_are_no_level(whole, part):
+    run, qrels = rows_of_levels(whole, part, ("x", "y", "x", "y"))
+    run = run.unique(["query", whole])
+    qrels = qrels.drop(part).join(run.drop("score"), on=["query", whole])
+    assert evaluate(run, qrels)[1] == []
+
+
+def test_rows_of_documents_once_in_a_query_or_with_other_columns_are_read():
+    run, qrels = rows_of_levels("doc_id", "page_id", UNIQUE)
+    once = run.filter(pl.col("page_id") != "k1:1")
+    assert evaluate(once, qrels) == (1, [])
+    for sold in ("seller_id", "author_id", "shop"):
+        with pytest.raises(rankql.RankqlError, match="duplicates"):
+            evaluate(*rows_of_levels("doc_id", sold, ("x", "y", "x", "y")))
+    one = run.with_columns(doc_id=pl.lit("k")), qrels.with_columns(doc_id=pl.lit("k"))
+    assert evaluate(*one)[0] == pytest.approx(3 / 4)  # no ranking of documents
 
 
 FOUND = "run: {} has only relevant ids, so it is what was found and no ranking."
@@ -343,6 +461,49 @@ def test_a_word_of_no_answer_in_judgments_gets_a_note(word):
         call = f"CASE WHEN {name} <> '{word}' THEN {rel} END"
         assert f'rel="{call}"' in notes[0]
         assert evaluate(ASKED, qrels, rel=call)[0] == 0.75
+
+
+def tables_of(form, run, qrels, folder):
+    """Runs and judgments of dicts as files, or as tables of a database."""
+    run = {x: dict(zip(y, (1 / n for n in range(1, 99)), strict=False)) for x, y in run.items()}
+    rows = [[(q, x, y) for q, items in run.items() for x, y in items.items()]]
+    rows += [[(q, x, 1) for q, items in qrels.items() for x in items]]
+    heads = ("topic docno score", "topic docno rel")
+    frames = [table(x, *y) for x, y in zip(heads, rows, strict=True)]
+    if form == "tables":
+        con = duckdb.connect()
+        for name, frame in zip("ab", frames, strict=True):
+            con.register("frame", frame)
+            con.sql(f"CREATE TABLE {name} AS FROM frame")
+        return "a", "b", con
+    for frame, name in zip(frames, "ab", strict=True):
+        getattr(frame, f"write_{form}")(folder / f"{name}.{form}")
+    return folder / f"a.{form}", folder / f"b.{form}", None
+
+
+@few(2)("form", ["parquet", "csv", "tables"])
+@few(3)("word", NOTHING)
+def test_a_word_of_no_answer_in_files_gets_a_note(word, form, tmp_path):
+    qrels = {"q1": ["d1"], "q2": ["d2"], "q3": [word]}
+    run, qrels, con = tables_of(form, ASKED, qrels, tmp_path)
+    mean, (note,) = evaluate(run, qrels, con=con)
+    assert mean == 0.5
+    assert note.startswith(f"{word!r} is the only relevant item of 1 query")
+    call = {"rel": f"CASE WHEN docno <> '{word}' THEN rel END"}
+    assert f'rel="{call["rel"]}"' in note
+    assert evaluate(run, qrels, con=con, **call)[0] == 0.75
+
+
+@few(1)("form", ["parquet", "tables"])
+def test_words_are_looked_for_where_a_query_lacks_its_only_item(form, tmp_path, monkeypatch):
+    looked = []
+    monkeypatch.setattr("rankql.shapes.doubts.no_answers.says_nothing", looked.append)
+    found = {"q1": ["d1"], "q2": ["d2"]}
+    for qrels in (found, {"q1": ["d1"], "q3": ["d4", "nil"]}, {"q1": ["d1"], "q2": ["x", "y"]}):
+        run, judged, con = tables_of(form, {x: ASKED[x] for x in qrels}, qrels, tmp_path)
+        assert evaluate(run, judged, con=con)[1] == [] == looked
+        if con:
+            con.close()
 
 
 def test_another_word_of_three_queries_gets_a_note():

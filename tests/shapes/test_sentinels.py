@@ -15,6 +15,13 @@ def notes(name, *grades, **options):
     return [str(x) for x in result.notes if "nobody rated" in str(x)]
 
 
+def findings(name, *grades, **options):
+    """What `check` says of them."""
+    rows = {"user": [1, 1, 2, 2], "item": [*"abac"], name: grades}
+    report = rankql.check(RUN, pl.DataFrame(rows), **options)
+    return [x for x in report.findings if x.kind == "sentinels"]
+
+
 @few(2)(
     ("name", "grades", "value"),
     [
@@ -29,6 +36,10 @@ def test_a_number_unlike_all_ratings_is_noted(name, grades, value):
     call = f"nullif({name}, {value})"
     assert f"{name} is {value} in" in note and f"rel={call!r}" in note
     assert not notes(name, *grades, rel=call)
+    (found,) = findings(name, *grades, rel=name)
+    assert (found.table, found.level, found.count) == ("qrels", "note", grades.count(value))
+    assert f"{found.table}: {found.message}. {found.why.rstrip('.')}" == note
+    assert not findings(name, *grades, rel=call)
 
 
 @few(2)(
@@ -46,7 +57,7 @@ def test_a_number_unlike_all_ratings_is_noted(name, grades, value):
     ],
 )
 def test_other_grades_stay_without_a_note(name, grades):
-    assert notes(name, *grades, rel=name) == []
+    assert notes(name, *grades, rel=name) == findings(name, *grades, rel=name) == []
 
 
 def test_ratings_beside_places_are_looked_at():
@@ -54,3 +65,5 @@ def test_ratings_beside_places_are_looked_at():
     result = rankql.evaluate(rows, metrics="RR", interval=None)
     assert any("rating is -1 in 2 rows" in str(note) for note in result.notes)
     assert result["RR"] == pytest.approx(1 / 2)
+    (found,) = (x for x in rankql.check(rows).findings if x.kind == "sentinels")
+    assert (found.table, found.count) == ("run", 2)

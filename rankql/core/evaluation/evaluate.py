@@ -197,8 +197,9 @@ def evaluate(
     positions : 'renumber' or 'keep', optional
         With collapse, move the rows below a dropped chunk up, which is the default, or leave its
         position empty, which counts a duplicate once.
-    ignore_identical_ids : bool, optional
-        Drop items that have the id of their query, and move the rest up, as BEIR does.
+    ignore_identical_ids : bool or 'both', optional
+        Drop items that have the id of their query, and move the rest up, as BEIR does. 'both'
+        takes them out of the judgments too, where queries are judged relevant to themselves.
     unjudged_queries : 'skip' or 'count', optional
         Queries of a run without judgments: leave them out, which is the default, or count them as
         queries with nothing relevant, such as users without a purchase. 'count' sets
@@ -318,6 +319,7 @@ def _evaluate(evaluation: Evaluation, request: Request) -> Result:
     if recorded is not None:
         recorded.tables.append(tables)
     reduction = compute.reduce_tables(evaluation)
+    evaluation = reduction.evaluation  # without padding
     evidence = _look_for(evaluation, reduction)
     notes = inspect([*RANKINGS, *SAMPLED], evidence)
     values = compute.finish(reduction)

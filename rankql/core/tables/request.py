@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from rankql.core.base.column_names import ROLES, find_name, name_expression, squash
-from rankql.core.base.errors import RankqlError, require, require_choice, require_flag
+from rankql.core.base.errors import RankqlError, require, require_choice
 from rankql.core.metrics.conventions import ConventionOptions, Conventions, choose, describe_option
 from rankql.core.metrics.parse import is_metric
 from rankql.core.metrics.profiles import tool_of
@@ -51,7 +51,7 @@ class RowOptions(Columns, total=False):
     order: Literal["rows", "list"] | None
     collapse: str | None
     positions: Literal["renumber", "keep"] | None
-    ignore_identical_ids: bool | None
+    ignore_identical_ids: bool | Literal["both"] | None
 
 
 class ReadingOptions(RowOptions, total=False):
@@ -86,7 +86,8 @@ class RankingRules:
     # A column of documents, or the text before the number of a chunk.
     collapse: str | None = None
     positions: str | None = None
-    ignore_identical_ids: bool | None = None
+    # "both": of the judgments too.
+    ignore_identical_ids: bool | Literal["both"] | None = None
     forbidden: str | None = None
     # "any": relevant ids are lists of lists, and one of each inner list suffices.
     groups: str | None = None
@@ -102,8 +103,9 @@ class RankingRules:
         require(flag, f"descending must be True or False, not {self.descending!r}")
         known = self.order in (None, "rows", "list")
         require(known, f"order must be 'rows', 'list' or None, not {self.order!r}")
-        if self.ignore_identical_ids is not None:
-            require_flag("ignore_identical_ids", self.ignore_identical_ids)
+        value = self.ignore_identical_ids
+        wrong = f"ignore_identical_ids must be True, False or 'both', not {value!r}"
+        require(value in (None, "both") or isinstance(value, bool), wrong)
         text = self.collapse is None or (isinstance(self.collapse, str) and self.collapse)
         require(bool(text), f"collapse must be a column or a separator, not {self.collapse!r}")
         require(

@@ -34,6 +34,7 @@ from rankql.core.base.column_names import (
     is_distance,
     is_measure,
     list_side,
+    names_prediction,
     number_kind,
     squash,
     words_of,
@@ -59,6 +60,7 @@ from rankql.core.tables.tables import (
 from rankql.shapes.choose.cells import find_items
 from rankql.shapes.doubts.rivals import (
     found_list,
+    orders_items,
     other_level,
     other_orders,
     shared_column,
@@ -69,8 +71,6 @@ from rankql.shapes.open import plain
 
 # Of more queries, about so many are looked at.
 _QUERIES = 2000
-# Words of the names of numbers that order items.
-_ORDERS = {"score", "scores", "similarity", "similarities", "distance", "distances", "rank"}
 # What is not a grade, though it is next to ids.
 _NO_GRADES = KEY_PLACES | {
     *map(squash, chain(*KEYS, ROLES["item"], TIMES, LOCATORS, RANKED_SYSTEMS, USERS)),
@@ -153,13 +153,6 @@ def _number(sql: str, kind: str) -> str:
     return f"TRY_CAST({sql} AS DOUBLE)" if is_text(kind) else f"CAST({sql} AS DOUBLE)"
 
 
-def orders_items(name: str) -> bool:
-    """Is a number with this name one that orders items?"""
-    tail = name.rpartition(".")[2]
-    known = (*ROLES["score"], *ROLES["pos"])
-    return is_called(tail, known) or not _ORDERS.isdisjoint(words_of(tail))
-
-
 def _collections(pair: Pair) -> Sequence[str]:
     """Files of several collections, which are no ranking together."""
     files, name = pair.run.table.collections, pair.run.table.roles.get("score")
@@ -226,9 +219,10 @@ def _order_of_lists(pair: Pair) -> Iterator[str]:
             yield run.note(f"{text}. The order of the list counts")
             continue
         named = {} if x == "the number" else {"score": x}
-        ways = ({**named, "descending": way} for way in (True, False))
+        ways = [{**named, "descending": way} for way in (True, False)]
+        at = names_prediction(x.rpartition(".")[2].removesuffix("s"))  # which ranks after the list
         text += ". Is the list the ranking, or does the number rank?"
-        raise Question(run.note(text), [{"order": "list"}, *ways])
+        raise Question(run.note(text), [*ways[:at], {"order": "list"}, *ways[at:]])
 
 
 def _order_of_scores(pair: Pair) -> Iterator[str]:

@@ -28,19 +28,24 @@ def _no_answers(evidence: Evidence) -> Iterable[Facts]:
         and not _may_be(frame[qrels.roles["item"]])
     ):
         return
-    sql = f"""SELECT word, count(*) AS count FROM
+    nothing = says_nothing("word")
+    words = evaluation.run_sql(f"""SELECT word, count(*) AS count, {nothing} AS nothing FROM
             (SELECT query, CAST(item AS VARCHAR) AS word, count(*) OVER (PARTITION BY query) AS n
             FROM qrels WHERE rel > 0)
-        LEFT JOIN (SELECT CAST(item AS VARCHAR) AS word, max(n) AS most FROM
-            (SELECT item, count(*) OVER (PARTITION BY {evaluation.inputs.keys}) AS n FROM run)
-            GROUP BY item) USING (word)
-        GROUP BY word, most HAVING max(n) = 1 AND (
-            {says_nothing("word")} AND coalesce(most = 1, true) OR most IS NULL
-            AND count >= {_QUERIES} AND NOT regexp_matches(word, '[0-9]')
-            AND count >= {_SHARE} * (SELECT count(DISTINCT query) FROM qrels)) ORDER BY ALL"""
+        GROUP BY word HAVING max(n) = 1 AND NOT regexp_matches(word, '[0-9]')
+            AND (nothing OR count >= {_QUERIES}
+                AND count >= {_SHARE} * (SELECT count(DISTINCT query) FROM qrels)) ORDER BY ALL""")
+    keys, known = evaluation.inputs.keys, ", ".join(literal(word) for word, *_ in words)
+    sql = f"""SELECT word, max(n) FROM
+            (SELECT {keys}, CAST(item AS VARCHAR) AS word FROM run WHERE word IN ({known}))
+        JOIN (SELECT {keys}, count(*) AS n FROM run GROUP BY {keys}) USING ({keys})
+        GROUP BY word"""
+    lengths = dict(evaluation.run_sql(sql)) if words else {}
     rel = qrels.roles["rel"]
     grade = "1" if qrels.has_one_grade or qrels.is_assumed("rel") else quote_name(rel)
-    for word, count in evaluation.run_sql(sql):
+    for word, count, is_nothing in words:
+        if word in lengths and not (is_nothing and lengths[word] == 1):
+            continue
         value = f"CASE WHEN {quote_name(qrels.roles['item'])} <> {literal(word)} THEN {grade} END"
         yield {"word": word, "count": count, "call": as_arguments({"rel": value})}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rankql.core.base.column_names import (
+    KEY_PLACES,
     ROLES,
     WEAKER,
     is_called,
@@ -35,6 +36,8 @@ from rankql.shapes.doubts.sample import Pair, Reading
 _STEPS = {x + y for x in ("turn", "session", "step") for y in ("", "id", "number", "no")}
 _DAYS = {"date", "day"}
 _SLICES = {"lang", "language", "locale", "subset", "dataset", "split", "market"}
+# Words of the names of numbers that order items.
+_ORDERS = {"score", "scores", "similarity", "similarities", "distance", "distances", "rank"}
 
 
 def shared_column(pair: Pair) -> Iterator[str]:
@@ -62,7 +65,8 @@ def shared_column(pair: Pair) -> Iterator[str]:
 def _splits_queries(pair: Pair, name: str, other: str) -> bool:
     """Has a query several values in both tables, each with judgments and mostly several rows?
 
-    Judged pairs have their values in the run too. Of days, an item must stand under two.
+    Judged pairs have their values in the run too. Places must start again at 1, and of days, an
+    item must stand under two.
     """
     run, qrels = pair.run, pair.qrels
     assert qrels
@@ -70,16 +74,18 @@ def _splits_queries(pair: Pair, name: str, other: str) -> bool:
     if not all(is_id(kind) or kind == "DATE" or kind.startswith("TIME") for *_, kind in values):
         return False
     mine, theirs = (
-        f"(SELECT {x.query} AS q, {x.item} AS i, CAST({sql} AS VARCHAR) AS v FROM {x.rows})"
+        f"(SELECT {x.query} AS q, {x.item} AS i, CAST({sql} AS VARCHAR) AS v, "
+        f"{x.table.number('pos') if 'pos' in x.table.roles else 1} AS p FROM {x.rows})"
         for x, sql, _ in values
     )
     several = "SELECT max(n) > 1 FROM (SELECT count(DISTINCT v) AS n FROM {} GROUP BY {})".format
-    groups = f"(SELECT q, v, count(*) AS n FROM {mine} SEMI JOIN {theirs} USING (q) GROUP BY ALL)"
+    groups = f"SELECT q, v, count(*) AS n, min(p) AS first FROM {mine} SEMI JOIN {theirs} USING (q)"
+    groups = f"({groups} GROUP BY q, v)"
     sql = f"""SELECT ({several(mine, "q")}) AND ({several(theirs, "q")})
         AND ({several(mine, "i") if squash(name) in _DAYS else "true"})
         AND NOT EXISTS (FROM {theirs} SEMI JOIN (SELECT q, i FROM {mine}) USING (q, i)
             ANTI JOIN {mine} USING (q, i, v))
-        AND (SELECT avg(CAST(n > 1 AS INT)) > 0.5 AND bool_and((q, v) IN
+        AND (SELECT avg(CAST(n > 1 AS INT)) > 0.5 AND max(first) = 1 AND bool_and((q, v) IN
             (SELECT (q, v) FROM {theirs})) FROM {groups})"""
     return bool(run.value(sql))
 
@@ -121,8 +127,10 @@ def _order_by(name: str) -> Call:
 def other_level(pair: Pair) -> Sequence[str]:
     """Judgments at two levels, documents and their parts, that the run has both."""
     run, qrels = pair.run, pair.qrels
-    if qrels is None or "item" in pair.named or not (run.column or qrels.column):
+    if qrels is None or "item" in pair.named:
         return ()
+    if not (run.column or qrels.column):
+        return _other_level_of_rows(pair, run, qrels)
     judged, own = qrels.name.rpartition(".")[2], run.name
     for name, kind in qrels.source.columns.items():
         parts = is_part(name, judged), is_part(judged, name)
@@ -149,6 +157,31 @@ def other_level(pair: Pair) -> Sequence[str]:
             text += f"{high} count as one {high}. Which is evaluated?"
             calls = [pair.named_items(), pair.named_items(found[0], name)]
             raise Question(qrels.note(text), calls[::-1] if parts[0] else calls)
+    return ()
+
+
+def _other_level_of_rows(pair: Pair, run: Reading, qrels: Reading) -> Sequence[str]:
+    """The same of rows, where a document stands in several of a query, each with a part of it."""
+    for name in qrels.free:
+        own = next((x for x in run.free if squash(x) == squash(name)), None)
+        finer = is_part(name, qrels.name) or squash(name) in KEY_PLACES
+        if own is None or not (finer or is_part(qrels.name, name)):
+            continue
+        both = ((run.name, own), (qrels.name, name))
+        wholes, parts = zip(*both if finer else (x[::-1] for x in both), strict=True)
+        whole, part = (f"CAST({quote(x[0])} AS VARCHAR)" for x in (wholes, parts))
+        sql = f"""SELECT count(DISTINCT (q, w)) BETWEEN count(DISTINCT q) + 1 AND count(*) - 1
+                AND count(DISTINCT (q, w, p)) = count(*)
+                AND count(DISTINCT (w, p)) > count(DISTINCT w),
+            count(DISTINCT (w, p)) > count(DISTINCT p)
+            FROM (SELECT {run.query} AS q, {whole} AS w, {part} AS p FROM {run.rows})"""
+        several, of_pairs = run.session.row(sql)
+        if several:
+            keys = [", ".join(x) if of_pairs else x[1] for x in zip(wholes, parts, strict=True)]
+            text = f"{parts[1]} and {wholes[1]} are of different levels. Which is evaluated?"
+            coarse = {**pair.named_items(*wholes), "collapse": wholes[0], "positions": "keep"}
+            fine = {"item": keys if keys[0] != keys[1] else keys[0]}
+            raise Question(qrels.note(text), [fine, coarse])
     return ()
 
 
@@ -209,3 +242,10 @@ def _is_found(pair: Pair, name: str) -> bool:
 def _has_more(hits: str, every: str) -> str:
     """Has a list all hits of each row, and in some rows more?"""
     return f"bool_and(list_has_all({every}, {hits})) AND bool_or(len({every}) > len({hits}))"
+
+
+def orders_items(name: str) -> bool:
+    """Is a number with this name one that orders items?"""
+    tail = name.rpartition(".")[2]
+    known = (*ROLES["score"], *ROLES["pos"])
+    return is_called(tail, known) or not _ORDERS.isdisjoint(words_of(tail))

@@ -13,7 +13,7 @@ _TIMES, _ROWS = 5, 2
 
 
 def _sentinels(evidence: Evidence) -> Iterable[Facts]:
-    for table in evidence.evaluation.inputs.judging:
+    for table in evidence.inputs.judging:
         name = table.roles["rel"]
         grades = f"(SELECT TRY_CAST({quote_name(name)} AS DOUBLE) AS r FROM {table.sql})"
         sql = f"""SELECT min(r), min(r) FILTER (r <> -1),
@@ -25,15 +25,15 @@ def _sentinels(evidence: Evidence) -> Iterable[Facts]:
             found.append((int(high), highs))
         for value, count in found:
             call = {"rel": f"nullif({quote_name(name)}, {value})"}
-            yield {"source": table.label, "name": name, "value": value, "count": count,
+            yield {"table": table.label, "name": name, "value": value, "count": count,
                    "call": as_arguments(call)}  # fmt: skip
 
 
+_TEXT = "{name} is {value} in {count:#row}, unlike all others"
+_REMEDY = "If it says that nobody rated, pass {call}, which counts {count:it|them} as unjudged"
 CHECKS = (
     Check(
-        "sentinels", "values", "note",
-        "{source}: {name} is {value} in {count:#row}, unlike all others. If it says that nobody "
-        "rated, pass {call}, which counts {count:it|them} as unjudged",
-        _sentinels,
+        "sentinels", "evaluation", "note", _TEXT, _sentinels, f"{{table}}: {_TEXT}. {_REMEDY}",
+        f"{_REMEDY}.",
     ),
 )  # fmt: skip

@@ -377,7 +377,8 @@ def _read_run(
         roles["pos"], number, origins = PLACE, PLACE, {PLACE: f"order in {column}"}
     if flag:
         roles["rel"], origins["rel"] = "rel", f"{column}.{flag}"
-        number += f", {fields_of(table.columns[column])[flag].of('x_')} AS rel"
+        element = "x_[3]" if lists.item == "x_[1]" else "x_"  # beside its number
+        number += f", {fields_of(table.columns[column])[flag].of(element)} AS rel"
     others = _other_columns(replace(table, columns=columns), attributes)
     unnested = _load(session, table, _unnest(table, lists, others, number), roles, origins)
     return replace(unnested, lists=_elements(table, column, choice.items[0], lists, flag))
@@ -487,12 +488,12 @@ def _add_numbers(
     sides, lacking = [ids, *([quote(other)] if other else [])], ["false"]
     if table.columns[name].endswith("]"):
         elements = f"list_transform({ids}, lambda x_: {lists.item})"
-        pairs = f"list_zip({ids if lists.item == 'x_' else elements}, {numbers})"
+        pairs = f"list_zip({ids if lists.item == 'x_' else elements}, {numbers}, {ids})"
         fits = [f"len({x}) = len({numbers})" for x in sides]
     else:
         entries = f"map_from_entries({entries_of(name)})"
         number = f"{entries}[CAST({lists.item} AS VARCHAR)]"
-        pairs = f"list_transform({ids}, lambda x_: row({lists.item}, {number}))"
+        pairs = f"list_transform({ids}, lambda x_: row({lists.item}, {number}, x_))"
         lacking = [f"len(list_filter({x}, lambda x_: {number} IS NULL)) = 0" for x in sides]
         counts = (f"len({x}) = cardinality({entries})" for x in sides)
         fits = [*map("{} AND {}".format, counts, lacking)]

@@ -27,6 +27,7 @@ def require_known_lists(
     calls: list[Call] = [{"item": [x, y]} for x, y in pairs if x != y]
     grades = (x for x in lists if is_number(table.columns[x][:-2]) and list_side(x) != "run")
     calls += [{"item": x, "rel": y} for y in grades for x in lists if x != y]
+    calls.sort(key=lambda call: _doubtful(table, **call))
     hint = ". If other tables have the relevant ids, pass qrels="
     for x in lists:
         fields = fields_of(table.columns[x])
@@ -48,6 +49,13 @@ def require_known_lists(
         calls,
         hint,
     )
+
+
+def _doubtful(table: Table, item: Any, rel: str = "") -> int:
+    """How unlikely lists of ids are: those beside flags first, those of texts and numbers last."""
+    if rel:
+        return -is_outcome(rel.rpartition(".")[2], table.columns[rel].removesuffix("[]"))
+    return len({is_text(table.columns[x].removesuffix("[]")) for x in item}) - 1
 
 
 def require_known_list(table: Table, items: Sequence[Ids], named: Any) -> None:

@@ -5,6 +5,7 @@ takes those whose fault may be there:
 
 - ties that decide: two of the best scores are equal in enough queries;
 - a query that finds itself: an item on top, or of the first rows, is its query;
+- a query that is judged for itself: an item of the first judgments is its query;
 - reversed scores: relevant items rank below chance among the first k, or hardly any is there;
 - ids that are spelled differently: those of run and judgments, if in memory, have not one form.
 """
@@ -60,8 +61,9 @@ class Causes:
         )
 
     @cached_property
-    def _first(self) -> tuple[bool, bool]:
-        """Is an item its query, and does one end with a mark and a number, as doc12#3?
+    def _first(self) -> tuple[bool, bool, bool]:
+        """Is an item its query, does one end with a mark and a number, as doc12#3, and is one
+        judged for itself?
 
         Of all rows in memory, where the query has to be on top, else of the first ones.
         """
@@ -72,18 +74,32 @@ class Causes:
             item, top = pl.col("item").cast(pl.String), pl.col("pos") == 1
             same = ((pl.col("query").cast(pl.String) == item) & top).any().alias("same")
             chunk = (item.str.contains(_CHUNK) if text else pl.lit(False)).any().alias("chunk")
-            return ranked.select(same, chunk).row(0)
+            return (*ranked.select(same, chunk).row(0), self._judges_itself())
         frame = self.reduction.frame
         if text or _MANY * frame["rows"].sum() > FIRST_ROWS * frame.height:
-            (row,) = evaluation.run_sql(_FIRST)
-            return row[0], row[1]
+            judged = _JUDGED if self.reduction.inputs.qrels else "false"
+            (row,) = evaluation.run_sql(_FIRST.format(judged=judged))
+            return row[0], row[1], row[2]
         rows = (row for table in runs for row in first_rows(evaluation.session, table).rows)
-        return any(row[0] == row[1] for row in rows), False
+        return any(row[0] == row[1] for row in rows), False, self._judges_itself()
+
+    def _judges_itself(self) -> bool:
+        """Is a query in judgments in memory one of its items?"""
+        qrels, frames = self.reduction.inputs.qrels, self.reduction.evaluation.session.frames
+        if qrels is None or (frame := frames.get(qrels.sql)) is None:
+            return False
+        both = [frame[x] for x in (qrels.roles["query"], qrels.roles["item"]) if x in frame]
+        return len({x.dtype for x in both}) == 1 < len(both) and (both[0] == both[1]).any()
 
     @property
     def finds_itself(self) -> bool:
         """May queries find themselves?"""
         return self._first[0]
+
+    @property
+    def judges_itself(self) -> bool:
+        """May queries be judged relevant to themselves?"""
+        return self._first[2]
 
     @property
     def chunked(self) -> bool:
@@ -165,10 +181,11 @@ class Causes:
 
 
 _CHUNK = r"([^\w\s]|_)[0-9]+$"
+_SAME = "coalesce(bool_or(CAST(query AS VARCHAR) = CAST(item AS VARCHAR)), false)"
+_JUDGED = f"(SELECT {_SAME} FROM (SELECT query, item FROM qrels LIMIT 20_000))"
 _FIRST = f"""
-    SELECT coalesce(bool_or(CAST(query AS VARCHAR) = CAST(item AS VARCHAR)), false),
-        coalesce(bool_or(regexp_matches(CAST(item AS VARCHAR), '{_CHUNK}')), false)
-    FROM (SELECT query, item FROM run LIMIT 20_000)"""
+    SELECT {_SAME}, coalesce(bool_or(regexp_matches(CAST(item AS VARCHAR), '{_CHUNK}')), false),
+        {{judged}} FROM (SELECT query, item FROM run LIMIT 20_000)"""
 _LEADING_ZERO = "(^|[^0-9])0[0-9]"
 
 

@@ -79,18 +79,21 @@ class RankingLook(NamedTuple):
     backward: float
     # In how many queries do equal scores decide which relevant items are within the cutoff?
     tied: int
-    # How many queries are their own first item, how many are small numbers, and examples.
+    # How many queries are their own first item, how many are small numbers, how many are judged
+    # relevant to themselves, and examples.
     same: int
     small: int
+    own: int
     examples: Sequence[Any]
 
 
 # A row for each ranking: its grades with the best of equal scores first, and with the worst first.
 _RANKINGS = """
     SELECT {keys}, len(best), list_count(high), list_sum(high) + list_sum(low),
-        list_min(high), list_max(low), item IS NOT NULL AND best[:{k}] <> worst[:{k}], item
+        list_min(high), list_max(low), item IS NOT NULL AND best[:{k}] <> worst[:{k}], item,
+        top
     FROM (SELECT *, list_transform(best, {hit}) AS high, list_transform(worst, {hit}) AS low
-        FROM (SELECT {keys}, arg_max(item, {place}) AS item,
+        FROM (SELECT {keys}, arg_max(item, {place}) AS item, arg_max({grade}, {place}) AS top,
                 list({grade} ORDER BY {place} DESC, {grade} DESC) AS best,
                 list({grade} ORDER BY {place} DESC, {grade}) AS worst
             FROM {graded} WHERE {place} IS NOT NULL GROUP BY {keys}))"""
@@ -109,13 +112,14 @@ def look_at_rankings(sample: SampledRows, k: int) -> list[RankingLook]:
         hit=f"lambda rel, i: CASE WHEN {evaluation.is_relevant()} THEN i END",
     )  # fmt: skip
     looks = defaultdict[str | None, list[Any]](list)
-    for *key, query, n, h, places, first, last, tied, item in sorted(sample.fetch(sql)):
+    for *key, query, n, h, places, first, last, tied, item, top in sorted(sample.fetch(sql)):
         same = item is not None and str(query) == str(item)
         small = same and str(query).isdecimal() and int(query) < SMALL_ID
         gaps = (0.0, 0.0, None, None)
         if 0 < h < n:
             gaps = (*rank_gap(n, h, places / 2), 1 / first, 1 / (n - last + 1))
-        looks[key[0] if key else None].append((*gaps, bool(tied), same, small, query, item))
+        flags = bool(tied), same, small, same and top > 0
+        looks[key[0] if key else None].append((*gaps, *flags, query, item))
     return [_sum_up(system, rows) for system, rows in looks.items()]
 
 
@@ -130,13 +134,13 @@ def rank_gap(n: Any, hits: Any, places: Any) -> tuple[Any, Any]:
 
 
 def _sum_up(system: str | None, rows: Sequence[Any]) -> RankingLook:
-    gaps, variances, forward, backward, tied, same, small, *_ = zip(*rows, strict=True)
+    gaps, variances, forward, backward, *flags, _, _ = zip(*rows, strict=True)
     known = [(x, y) for x, y in zip(forward, backward, strict=True) if x is not None]
     examples = [{"query": x[-2], "item": x[-1]} for x in rows if x[5]]
     rr, reverse = (sum(x) / len(known) for x in zip(*known, strict=True)) if known else (0.0, 0.0)
     z = sum(gaps) / math.sqrt(sum(variances)) if known else 0.0
-    counts = sum(tied), sum(same), sum(small)
-    return RankingLook(system, len(rows), z, rr, reverse, *counts, examples[:3])
+    tied, same, small, own = map(sum, flags)
+    return RankingLook(system, len(rows), z, rr, reverse, tied, same, small, own, examples[:3])
 
 
 class Spelling(NamedTuple):

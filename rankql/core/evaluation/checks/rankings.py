@@ -6,6 +6,7 @@ and a function that finds its facts.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -14,6 +15,7 @@ import polars as pl
 
 from rankql.core.base.column_names import EVENTS, ROLES, TIMES, USERS, core_of, find_name, is_called
 from rankql.core.base.doors import DOORS, Door, call_extra
+from rankql.core.base.errors import advise
 from rankql.core.base.text import format_shares, join_words, run_label
 from rankql.core.evaluation.checks.attributes import several_values, two_weights
 from rankql.core.evaluation.checks.columns import validate_numbers
@@ -22,9 +24,10 @@ from rankql.core.evaluation.checks.duplicates import find_repeated
 from rankql.core.evaluation.checks.record import Check, Evidence, Facts
 from rankql.core.evaluation.means import means
 from rankql.core.metrics.all_metrics import NO_GAIN, NO_RELEVANT_ITEM
-from rankql.core.metrics.macros import MISSING, quote
+from rankql.core.metrics.macros import MISSING, literal, quote
 from rankql.core.metrics.metric_record import IS_RELEVANT
 from rankql.core.tables.reader import count_values
+from rankql.core.tables.tables import quote_name
 
 # So many rows are enough to see whether users have several queries, or grades are ratings.
 FIRST_ROWS = 20_000
@@ -63,6 +66,22 @@ def _nothing_ranked(evidence: Evidence) -> Iterable[Facts]:
         if not each.placed:
             name = "score" if place == "score" else "pos"
             yield {"system": each.system, "place": place, "name": name}
+
+
+def _infinite_scores(evidence: Evidence) -> Iterable[Facts]:
+    evaluation = evidence.evaluation
+    named = {*evaluation.request.rules.options} if evaluation.request else set()
+    known = evaluation.inputs.numbered or {"ties", "conventions"} & named
+    for each in evidence.counters.ranked if evidence.counters.place == "score" else ():
+        table = evaluation.inputs.run_of(each.system)
+        if each.highest != math.inf or table.ascending or known:
+            continue
+        of = f"system = {literal(each.system)} AND" if evaluation.inputs.many else ""
+        rows = f"FROM run WHERE {of} score = 'inf' GROUP BY query"
+        if evaluation.run_sql(f"SELECT 1 {rows} HAVING count(DISTINCT item) > 1 LIMIT 1"):
+            name = quote_name(table.roles["score"])
+            call = advise({"score": f"if(isfinite({name}), {name}, NULL)"})
+            yield {"system": each.system, "name": name, "call": call}
 
 
 def _no_attributes(evidence: Evidence) -> Iterable[Facts]:
@@ -192,6 +211,12 @@ RANKINGS = (
         "Every {place} of {run} is NULL, so nothing is ranked. Pass the column that holds the "
         "{place}s: {name}=",
         _nothing_ranked,
+    ),
+    Check(
+        "infinite-scores", "evaluation", "error",
+        "{name} of {run} is infinite for several items of a query, which it cannot order. To count "
+        "them as not retrieved, pass {call}",
+        _infinite_scores,
     ),
     Check(
         "no-attributes", "evaluation", "error",
@@ -520,7 +545,6 @@ VALUES: Sequence[Check | Door] = (
     ),
     *DOORS["checks of relevant items"],
     *DOORS["checks of words"],
-    *DOORS["checks of ratings"],
     Check(
         "unanswerable", "values", "note",
         "{count:,} of {total:#query} {count:has|have} nothing relevant: {others}FalseAnswer counts "

@@ -34,6 +34,7 @@ from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.metrics.macros import MISSING
 from rankql.core.metrics.metric_record import Metric, reads_grades
 from rankql.core.tables.inputs import Inputs
+from rankql.core.tables.tables import is_text
 
 # What counts what is shown for queries without an answer.
 OF_SILENCE = ("FalseAnswer", "FalseAbstention")
@@ -110,21 +111,27 @@ class Evidence:
 
     @cached_property
     def has_words(self) -> bool:
-        """Has a query no hit, and have judgments in memory an id without a digit?"""
+        """Has a query no hit, and may a judged id be a word: in memory, has one no digit? Else, the
+        only judged item of a query is missed.
+        """
         evaluation, qrels = self.evaluation, self.evaluation.inputs.qrels
         if qrels is None or self.causes is None or qrels.lists or "item" not in qrels.roles:
             return False
         frame, name = evaluation.session.frames.get(qrels.sql), qrels.roles["item"]
         if not any((self.values[x.name] == 0).any() for x in evaluation.metrics):
             return False
-        if frame is None or name not in frame:  # with grades that were added
-            return qrels.is_assumed("rel") and len(self.values) <= _FEW
+        if frame is None or name not in frame:
+            of_several = qrels.shared or len(self.values) > _FEW
+            if of_several or not is_text(qrels.columns[name]):
+                return False
+            rows = self.causes.reduction.frame
+            return bool(((rows["judged"] == 1) & (rows["common"].fill_null(0) == 0)).any())
         return frame[name].dtype == pl.String and not frame[name].str.contains("[0-9]").all()
 
     @property
     def has_ratings(self) -> bool:
         """Is a grade called rating, stars or score, and is one -1, 99 or 999?"""
-        tables = (x for x in self.evaluation.inputs.judging if not x.lists)
+        tables = (x for x in self.inputs.judging if not x.lists)
         names = (x.roles.get("rel", "") for x in tables)
         if not any(x.rpartition(".")[2].lower() in _RATINGS for x in names):
             return False

@@ -8,10 +8,14 @@ from dataclasses import replace
 
 from rankql.core.base.doors import DOORS, Door, call_extra
 from rankql.core.base.errors import RankqlError
-from rankql.core.evaluation.checks.looks import REVERSED_Z
+from rankql.core.evaluation.checks.looks import REVERSED_Z, SMALL_ID
 from rankql.core.evaluation.checks.record import Check, Evidence, Facts
 from rankql.core.evaluation.finish.readable import require_compatible
 
+SELF_JUDGED = (
+    "{count:,} of {total:#query} {count:is|are} among {count:its|their} own relevant items, and no "
+    "run shows one"
+)
 # Ties that decide in a larger share of queries are worth a note.
 _MUCH_TIED = 0.05
 
@@ -46,7 +50,23 @@ def _self_match(evidence: Evidence) -> Iterable[Facts]:
             table = evidence.inputs.run_of(each.system)
             yield {"system": each.system, "count": each.same, "total": each.queries,
                    "query": table.roles["query"], "item": table.roles["item"],
-                   "extent": evidence.extent, "examples": each.examples}  # fmt: skip
+                   "option": "'both'" if each.own else "True", "extent": evidence.extent,
+                   "examples": each.examples}  # fmt: skip
+
+
+def _self_judged(evidence: Evidence) -> Iterable[Facts]:
+    """Most queries are relevant to themselves and shown for others only, as if left out."""
+    if "ignore_identical_ids" in _named(evidence) or not evidence.has_cause("judges_itself"):
+        return
+    query, item = (f"CAST({x} AS VARCHAR)" for x in ("query", "item"))
+    sql = f"""SELECT count(*) FILTER (own), count(*) FROM (SELECT query, bool_or({query} = {item})
+            AND count(*) > 1 AND coalesce(TRY_CAST(query AS BIGINT) >= {SMALL_ID}, true) AS own
+            FROM qrels WHERE rel > 0 GROUP BY query)
+        WHERE NOT EXISTS (FROM run WHERE {query} = {item})
+        AND EXISTS (FROM run WHERE {item} IN (SELECT {query} FROM qrels))"""
+    for count, total in evidence.evaluation.run_sql(sql):
+        if count > total / 2:
+            yield {"count": count, "total": total}
 
 
 def _deciding_ties(evidence: Evidence) -> Iterable[Facts]:
@@ -82,9 +102,15 @@ SAMPLED: Sequence[Check | Door] = (
         "{query} and {item} are the same at position 1 in {count:,} of {total:#query}{extent}",
         _self_match, "{query} and {item} are the same at position 1 in {count:,} of "
         "{total:#query}{extent} of {run}. If items are looked for that are like the query, pass "
-        "ignore_identical_ids=True",
-        why="A query that finds itself takes a place. Pass ignore_identical_ids=True if items are "
-        "looked for that are like it.",
+        "ignore_identical_ids={option}",
+        why="A query that finds itself takes a place. Pass ignore_identical_ids={option} if items "
+        "are looked for that are like it.",
+    ),
+    Check(
+        "self-judged", "evaluation", "note", SELF_JUDGED, _self_judged,
+        f"{SELF_JUDGED}. If they are left out, pass ignore_identical_ids='both', which takes them "
+        "out of the judgments",
+        why="If they are left out, pass ignore_identical_ids='both'.", needs="qrels",
     ),
     Check(
         "reversed-scores", "evaluation", "warning",
@@ -111,4 +137,5 @@ SAMPLED: Sequence[Check | Door] = (
         why="These ids count as unjudged or missing{repair}.",
     ),
     *DOORS["checks of one grade"],
+    *DOORS["checks of ratings"],
 )  # fmt: skip

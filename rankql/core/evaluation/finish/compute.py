@@ -6,6 +6,7 @@ they do not fit into memory, the same query is run in parts.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -23,6 +24,7 @@ from rankql.core.evaluation.finish.ctes import TOP, with_ctes
 from rankql.core.evaluation.finish.readable import is_catalogue, unique_columns, write_query
 from rankql.core.evaluation.means.means import worst_value
 from rankql.core.evaluation.plan.evaluation import Evaluation
+from rankql.core.evaluation.plan.plan import leave_out_padding
 from rankql.core.evaluation.reduce.in_memory import reduce_frames
 from rankql.core.evaluation.reduce.reduce import FLAGGED, Reduction, choose_reduction
 from rankql.core.metrics.macros import INTERNAL_PREFIX, MISSING
@@ -51,6 +53,10 @@ def reduce_tables(evaluation: Evaluation) -> Reduction:
         looked = reduction.form != "words" or reduction.of_hits  # at each ranking
         if not looked and reduction.frame["shared"].any():
             return _run(replace(reduction, looks_at_each=True))
+        if evaluation.inputs.scored and reduction.frame["highest"].max() == math.inf:
+            inputs = leave_out_padding(evaluation.session, evaluation.inputs)
+            if inputs.runs != evaluation.inputs.runs:
+                return reduce_tables(replace(evaluation, inputs=inputs))
         return reduction
     except duckdb.Error as error:
         failure = error

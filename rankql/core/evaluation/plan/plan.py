@@ -29,10 +29,12 @@ from rankql.core.metrics.parse import list_once, of_groups, parse, rule
 from rankql.core.metrics.profiles import entry, tool_of
 from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.numbers.judgments import list_subtopics
+from rankql.core.tables.numbers.values import without_infinite_fills
 from rankql.core.tables.private import create_macros, private_connection
+from rankql.core.tables.reader import count_values
 from rankql.core.tables.reading import open_runs, read_inputs
 from rankql.core.tables.request import Request
-from rankql.core.tables.session import Session
+from rankql.core.tables.session import Session, duckdb_errors
 from rankql.core.tables.sql_expressions import number_type, require_scalar
 from rankql.core.tables.tables import Table, mentioned, require_column
 
@@ -81,6 +83,8 @@ def read_rankings(
             raise
         nothing = pl.DataFrame(schema=dict.fromkeys(("query", "item", "rel"), pl.String))
         inputs = replace(read_inputs(session, replace(request, qrels=nothing)), qrels=None)
+    with duckdb_errors():
+        inputs = leave_out_padding(session, inputs, of_null=True)
     option = rules.unjudged_queries
     wrong = "unjudged_queries='count' needs judgments in a table of their own. Pass qrels="
     require(option != "count" or inputs.qrels is not None, wrong)
@@ -96,6 +100,19 @@ def read_rankings(
         if door.applies(inputs, request):
             inputs = door.load()(session, inputs, request)
     return inputs
+
+
+def leave_out_padding(session: Session, inputs: Inputs, of_null: bool = False) -> Inputs:
+    """The inputs without rows of padding; of_null: only runs in which items are NULL."""
+    runs = dict(inputs.runs)
+    for name, table in runs.items():
+        scored = {"item", "score"} <= {*table.roles} and "pos" not in table.roles
+        if not scored or table.is_assumed("item"):
+            continue
+        total, counts = count_values(session, table, inputs.ids(table))
+        if not of_null or counts[table.roles["item"]] < total:
+            runs[name] = without_infinite_fills(session, table)
+    return replace(inputs, runs=runs)
 
 
 def plan_metrics(evaluation: Evaluation) -> Evaluation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 
@@ -132,10 +133,10 @@ def without_fill_rows(session: Session, table: Table) -> tuple[Table, bool | Non
     high = f"{item} = {minus} AND abs({score}) >= {-LOWEST}"
     # The first condition spares a file of other ids, by its statistics.
     fill = f"({item} IN ({minus}, {zero}) AND ({high} OR {item} = {zero} AND {is_nan(score)}))"
-    counts = f"SELECT count(*), min({item}), min({score}) < 0 FROM {table.sql}"
-    count, value, is_score = session.row(f"{counts} WHERE {fill}")
-    if not count:
-        return table, None
+    counts = f"SELECT count(*), min({item}), min({score}) < 0, max({score}) FROM {table.sql}"
+    count, value, is_score, highest = session.row(f"{counts} WHERE {fill}")
+    if not count or highest == math.inf:
+        return without_infinite_fills(session, table) if count else table, None
     what = "scores" if is_score else "distances, of which the lowest is best"
     tool = "FAISS" if int(value) else "usearch"
     session.note(
@@ -145,6 +146,22 @@ def without_fill_rows(session: Session, table: Table) -> tuple[Table, bool | Non
     )
     kept = f"(SELECT * FROM {table.sql} WHERE NOT coalesce({fill}, false))"
     return replace(table, sql=kept), not is_score
+
+
+def without_infinite_fills(session: Session, table: Table) -> Table:
+    """The run without items -1 or NULL whose score is infinite: padding, which would be on top."""
+    numbers = numbers_in_memory(session, table, table.roles["score"])
+    if numbers is not None and numbers.max() != math.inf:
+        return table
+    item, score = quote(table.roles["item"]), table.number_or_null(table.roles["score"])
+    unknown = f"coalesce(CAST({item} AS VARCHAR), '-1') = '-1'"
+    padding = f"({unknown} AND coalesce({score} = 'inf', false))"
+    count = session.value(f"SELECT count(*) FROM {table.sql} WHERE {padding}")
+    if not count:
+        return table
+    text = f"{format_count(count, 'item')} -1 or NULL with an infinite {table.roles['score']}"
+    session.note(table.label, f"{text} left out as padding")
+    return replace(table, sql=f"(SELECT * FROM {table.sql} WHERE NOT {padding})")
 
 
 def _may_be_filled(items: pl.Series, scores: pl.Series) -> bool:
