@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import duckdb
 
 from rankql.core.base.column_names import ADD_HEADER, names_small_number
-from rankql.core.base.errors import Call, Question, RankqlError, parse_number
+from rankql.core.base.errors import Call, Question, RankqlError, Ungraded, parse_number
 from rankql.core.base.writing import pick_part
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.candidates import fields_of
