@@ -199,6 +199,8 @@ _SPELLINGS = {
     "interval": _Spelling("auto|t|anytime|none", (), lambda text: None if text == "none" else text),
     "catalogue": _Spelling("TABLE|NUMBER", (), lambda x: int(x) if str(x).isdigit() else x),
     "query": _PAIR,
+    "span": _PAIR,
+    **dict.fromkeys(("chunk", "evidence"), _COLUMN),
     "part": _Spelling("NAME[,NAME]", parse=lambda text: [x or None for x in split_commas(text)]),
     "item": _PAIR,
     "rel": _Spelling("COLUMN", (), _parse_rel,

@@ -16,7 +16,7 @@ from rankql.core.evaluation.evaluate import evaluate_request
 from rankql.core.evaluation.means.means import MEAN_OF_SLICES, average_slices
 from rankql.core.evaluation.result.result import Result
 from rankql.core.metrics.macros import MISSING
-from rankql.core.tables.request import EvaluationOptions, RankingRules, Request, parse_groupings
+from rankql.core.tables.request import RankingRules, Request, SpanOptions, parse_groupings
 from rankql.core.tables.tables import Data, require_named
 from rankql.decisions import alignment, verdict
 from rankql.decisions.alignment import Results
@@ -61,7 +61,7 @@ def gate(
     min_score: float | Mapping[str, float] | None = None,
     higher_is_better: bool | Mapping[str, bool] | None = None,
     con: duckdb.DuckDBPyConnection | None = None,
-    **options: Unpack[EvaluationOptions],
+    **options: Unpack[SpanOptions],
 ) -> Verdict:
     """Check a run against limits: on its means, and on their drop below a baseline.
 
@@ -168,9 +168,10 @@ def gate(
     if minimum_bound and not minimum:
         raise errors.RankqlError("minimum_bound= needs a limit on a mean. Pass minimum=")
     request = Request(
-        run, qrels, (), RankingRules.of(options, gate), attributes, con, parse_groupings(by),
-        weight, cluster, time, interval=None if anytime else "auto", train=train,
-        catalogue=catalogue, seen=seen, min_score=min_score, judge=judge, judge_rel=judge_rel,
+        run, qrels, (), RankingRules.of(options, gate, SpanOptions), attributes, con,
+        parse_groupings(by), weight, cluster, time, interval=None if anytime else "auto",
+        train=train, catalogue=catalogue, seen=seen, min_score=min_score, judge=judge,
+        judge_rel=judge_rel,
     )  # fmt: skip
     data = {"run": run} | ({} if baseline is None else {"baseline": baseline})
     for name in sorted(min_score) if isinstance(min_score, Mapping) else ():

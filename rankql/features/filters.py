@@ -28,7 +28,7 @@ from rankql.core.tables.session import Session
 from rankql.core.tables.tables import Table
 from rankql.features.catalogue import train_steps
 from rankql.shapes.choose.computed import add_column
-from rankql.shapes.doubts.account import orders_items
+from rankql.shapes.doubts.rivals import orders_items
 
 # So many lowest scores are compared, unless the caller names them.
 SCORES = 20

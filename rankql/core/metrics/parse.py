@@ -14,7 +14,8 @@ from rankql.core.base import errors
 from rankql.core.base.column_names import squash
 from rankql.core.base.errors import RankqlError, require
 from rankql.core.metrics import profiles
-from rankql.core.metrics.all_metrics import EVALUATED, FUNCTIONS, SHOWN
+from rankql.core.metrics.all_metrics import EVALUATED, FUNCTIONS, SHOWN, SPANS
+from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
 from rankql.core.metrics.metric_record import GAIN, RECALL, Metric, MetricRecord, Parameter
 from rankql.core.metrics.profiles import WITH_PARAMETERS
 
@@ -208,7 +209,7 @@ def record_of(name: str) -> MetricRecord:
         (metric,) = parse_any(name)
     except (RankqlError, ValueError):
         return _OWN
-    return metric.record or _OWN
+    return metric.record or metric.spans or _OWN
 
 
 def _parse_one(text: str, profile: str = "") -> Iterator[Metric]:
@@ -252,7 +253,8 @@ def _parse_spelled(text: str, profile: str = "") -> Iterator[Metric]:
         yield Metric(None, k, label=own["label"].strip(), expression=own["sql"].strip())
     elif match := _NAME.fullmatch(text):
         subtopics, shown = _subtopic_record(match["name"]), find_shown(text)
-        record = subtopics or shown or _find_record(match["name"], match["k"])
+        spans = _SPANS.get(squash(match["name"]))
+        record = subtopics or shown or spans or _find_record(match["name"], match["k"])
         options = dict(_parse_options(text, record, match["options"] or ""))
         k = options.pop("k", None)
         twice = match["k"] is not None and (k is not None or RECALL.name in options)
@@ -260,6 +262,7 @@ def _parse_spelled(text: str, profile: str = "") -> Iterator[Metric]:
         for cutoff in [k] if match["k"] is None else match["k"].split(","):
             metric = _metric(text, record, options, cutoff)
             metric = replace(metric, record=None, shown=shown) if shown else metric
+            metric = _span_metric(metric) if spans else metric
             yield _subtopic_metric(metric) if subtopics else metric
     else:
         raise RankqlError(
@@ -277,6 +280,25 @@ def find_shown(text: str) -> MetricRecord | None:
 
 # The metrics of shown items by their names.
 _SHOWN = {squash(name): record for record in SHOWN for name in (record.name, *record.aliases)}
+
+
+# The metrics of spans by their names.
+_SPANS = {squash(name): record for record in SPANS for name in (record.name, *record.aliases)}
+
+
+def _span_metric(metric: Metric) -> Metric:
+    """The metric as an expression: the run has its values, and the judgments say if it is defined.
+
+    A missing query has 0.
+    """
+    value = f"coalesce(any_value({quote(span_column(metric))}), 0)"
+    expression = f"CASE WHEN max(rel) > 0 THEN {value} END"
+    return replace(metric, record=None, spans=metric.record, expression=expression)
+
+
+def span_column(metric: Metric) -> str:
+    """The column of the run with the values of a metric of spans."""
+    return f"{INTERNAL_PREFIX}{metric.canonical}"
 
 
 def _subtopic_record(name: str) -> MetricRecord | None:

@@ -18,7 +18,7 @@ from rankql.core.base.writing import pick_part
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.candidates import fields_of
 from rankql.core.tables.inputs import Inputs
-from rankql.core.tables.request import RankingRules, Request
+from rankql.core.tables.request import RankingRules, Request, SpanOptions
 from rankql.core.tables.session import Session
 from rankql.core.tables.tables import Table, is_nested, quote_name
 from rankql.shapes.ask.columns import with_columns
@@ -187,7 +187,8 @@ def _with_call(
         opened[0] = session.table(request.run, "run")
     runs = {None: opened[0]} if opened[0] else runs
     tables = {**tables, "qrels": opened[1]} if opened[1] else tables
-    rules = RankingRules.of({x: y for x, y in options.items() if x != "judge_rel"}, _with_call)
+    options.pop("judge_rel", None)
+    rules = RankingRules.of(options, _with_call, SpanOptions)
     key = rules.columns["query"]
     sampled = {x: _sample(session, table, key) for x, table in runs.items()}
     run: Any = sampled[None] if [*sampled] == [None] else sampled

@@ -47,10 +47,8 @@ from rankql.core.tables.numbers.order import order_of_scores
 from rankql.core.tables.reading import note_doubts
 from rankql.core.tables.session import Session
 from rankql.core.tables.tables import (
-    FIRST_ROWS,
     Table,
     id_text,
-    is_id,
     is_number,
     is_text,
     label_in,
@@ -59,8 +57,10 @@ from rankql.core.tables.tables import (
 from rankql.shapes.choose.cells import find_items
 from rankql.shapes.doubts.rivals import (
     found_list,
+    orders_items,
     other_level,
     other_orders,
+    part_of_key,
     shared_column,
 )
 from rankql.shapes.doubts.sample import Pair, Reading
@@ -69,8 +69,6 @@ from rankql.shapes.open import plain
 
 # Of more queries, about so many are looked at.
 _QUERIES = 2000
-# Words of the names of numbers that order items.
-_ORDERS = {"score", "scores", "similarity", "similarities", "distance", "distances", "rank"}
 # What is not a grade, though it is next to ids.
 _NO_GRADES = KEY_PLACES | {
     *map(squash, chain(*KEYS, ROLES["item"], TIMES, LOCATORS, RANKED_SYSTEMS, USERS)),
@@ -153,13 +151,6 @@ def _number(sql: str, kind: str) -> str:
     return f"TRY_CAST({sql} AS DOUBLE)" if is_text(kind) else f"CAST({sql} AS DOUBLE)"
 
 
-def orders_items(name: str) -> bool:
-    """Is a number with this name one that orders items?"""
-    tail = name.rpartition(".")[2]
-    known = (*ROLES["score"], *ROLES["pos"])
-    return is_called(tail, known) or not _ORDERS.isdisjoint(words_of(tail))
-
-
 def _collections(pair: Pair) -> Sequence[str]:
     """Files of several collections, which are no ranking together."""
     files, name = pair.run.table.collections, pair.run.table.roles.get("score")
@@ -233,49 +224,6 @@ def _order_of_lists(pair: Pair) -> Iterator[str]:
 
 def _order_of_scores(pair: Pair) -> Iterator[str]:
     return order_of_scores(pair.run.session, pair.run.table, pair.named)
-
-
-def _part_of_key(pair: Pair) -> Iterator[str]:
-    """A column of both sides that differs for the same query and item."""
-    run, qrels = pair.run, pair.qrels
-    if qrels is None:
-        return
-    known = {squash(x.rpartition(".")[2]): x for x in run.free if x not in qrels.used}
-    for name, (sql, kind) in qrels.free.items():
-        tail = squash(name.rpartition(".")[2])
-        own = known.get(tail)
-        if own is None or (pair.is_one_table and "." not in name) or kind[-1:] == "]":
-            continue
-        place = tail in KEY_PLACES
-        if not (place or is_id(kind)) or orders_items(tail) or is_called(tail, ROLES["rel"]):
-            continue
-        if is_text(kind) and not place:  # texts and titles are read whole to compare them
-            rows = qrels.rows if qrels.column else qrels.table.sql
-            first = f"SELECT {sql} AS t FROM {rows} LIMIT {FIRST_ROWS}"
-            if qrels.value(f"SELECT avg(CAST(contains(trim(t), ' ') AS INT)) > 0.5 FROM ({first})"):
-                continue
-        mine = f"SELECT {run.query} AS q, {run.item} AS i, CAST({run.free[own][0]} AS VARCHAR) AS v"
-        theirs = f"SELECT {qrels.query} AS q, {qrels.item} AS i, CAST({sql} AS VARCHAR) AS w"
-        sql = f"""SELECT count(*), count(*) FILTER (list_contains(vs, w)) FROM
-            (SELECT q, i, list(v) AS vs FROM ({mine} FROM {run.rows}) WHERE v IS NOT NULL
-                GROUP BY ALL)
-            JOIN (SELECT DISTINCT * FROM ({theirs} FROM {qrels.rows}) WHERE w IS NOT NULL)
-            USING (q, i)"""
-        common, equal = run.session.row(sql)
-        if equal == common or not (place or equal >= 0.1 * common):
-            continue
-        text = f"{own} of {run.table.label} and {name} of {qrels.table.label} differ for "
-        text += f"{common - equal:,} of {common:,} items that both have{run.extent}"
-        if "item" in pair.named:
-            yield f"{text}. They are not read"
-            continue
-        keys = [
-            ", ".join((x, y.removeprefix(f"{side.column}.") if side.column else y))
-            for side, x, y in ((run, run.name, own), (qrels, qrels.name, name))
-        ]
-        key = {"item": keys if keys[0] != keys[1] else keys[0]}
-        text += ". Are they a part of the item's key?"
-        raise Question(text, [key, pair.named_items()])
 
 
 def _split_by_type(pair: Pair) -> Sequence[str]:
@@ -591,7 +539,7 @@ DOUBTS: Sequence[Doubt] = (
     _grades,
     _order_of_lists,
     _order_of_scores,
-    _part_of_key,
+    part_of_key,
     other_level,
     found_list,
     _other_lists,
