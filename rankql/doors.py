@@ -106,7 +106,7 @@ FUNCTIONS = {
     "catalogue query": "features.catalogue:write_catalogue_query",
     # Of spans.
     "require spans": "features.spans.ends:require_spans",
-    "require metrics": "features.spans.ends:require_metrics",
+    "require metrics": "features.spans.ends:require_span_metrics",
     "read ends": "features.spans.ends:read_ends",
     # Of means that are watched.
     "require one mean": "features.anytime:require_one_mean",

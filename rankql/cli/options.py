@@ -200,6 +200,7 @@ _SPELLINGS = {
     "catalogue": _Spelling("TABLE|NUMBER", (), lambda x: int(x) if str(x).isdigit() else x),
     "query": _PAIR,
     "span": _PAIR,
+    "collection": _Spelling(None, ("--collection/--run",)),
     **dict.fromkeys(("chunk", "evidence"), _COLUMN),
     "part": _Spelling("NAME[,NAME]", parse=lambda text: [x or None for x in split_commas(text)]),
     "item": _PAIR,

@@ -254,3 +254,92 @@ def test_the_command_line_takes_spans(tmp_path, monkeypatch):
         assert printed.exit_code == code and "span = (start, end)" in printed.stdout, printed.stderr
     wrong = CliRunner().invoke(main, ["eval", "run.csv", "truth.csv", "-m", "SpanR@2"])
     assert wrong.exit_code == 2 and "Name their columns: --span start,end" in wrong.stderr
+
+
+COLLECTION = pl.DataFrame(
+    [("d#1", "d", 0, 60), ("d#2", "d", 50, 120), ("e#1", "e", 0, 50)],
+    schema=["chunk_id", "doc_id", *SPAN], orient="row",
+)  # fmt: skip
+
+
+FAR = [pl.lit(place, pl.Int64).alias(x) for x, place in zip(SPAN, (500, 600), strict=True)]
+
+
+def judge(spans=TRUTH, chunks=COLLECTION, **options):
+    return rankql.span_judgments(chunks, spans, **options)
+
+
+def test_chunks_are_judged_by_the_spans_that_they_cover():
+    rows = judge(cover=0.6, spans=TRUTH.with_columns(rel=pl.Series([1, 2, 1])))
+    names = ["query", "item", "rel", "share", "subtopics"]
+    assert rows.select(names).rows() == [
+        ("a", "d#2", 1, 0.75, ["d:40-80"]), ("a", "e#1", 2, 1, ["e:10-20"]),
+        ("b", "d#2", 1, 1, ["d:100-110"]),
+    ]  # fmt: skip
+    places = judge(chunks=COLLECTION.drop("chunk_id"), cover=0.6)
+    assert places["item"].to_list() == ["d:50-120", "e:0-50", "d:50-120"]
+
+
+def test_a_span_that_no_chunk_covers_counts_as_not_found():
+    lost = TRUTH.tail(1).with_columns(pl.lit("c").alias("query"), *FAR)
+    spans = pl.concat([TRUTH, lost])
+    spans = pl.concat([spans, pl.DataFrame(NONE, schema=TRUTH.schema)])
+    rows = judge(spans)
+    assert rows.filter(query="c").select("item", "rel", "share").rows() == [("d:500-600", 1, 0)]
+    runs = pl.concat([CHUNKS, CHUNKS.head(1).with_columns(query=pl.lit("c"))]).drop("doc_id", *SPAN)
+    result = rankql.evaluate(runs, rows.drop("share"), ["R@5", "STREC@5", "alpha_nDCG@5"])
+    found = {row["query"]: row["R@5"] for row in result.per_query.rows(named=True)}
+    assert found == {"a": 1, "b": 0, "c": 0, "n": None}
+    assert dict(result.per_query["query", "STREC@5"].rows())["c"] == 0
+
+
+def test_one_span_of_an_evidence_suffices():
+    spans = pl.concat([TRUTH, TRUTH.with_columns(FAR)]).filter(query="a")
+    assert judge(spans)["share"].to_list().count(0) == 2
+    rows = judge(spans.with_columns(answer=pl.lit("x")), evidence="answer")
+    assert rows["share"].min() > 0 and rows["subtopics"].to_list() == [["x"]] * 3
+
+
+def test_iou_depends_on_the_size_of_a_chunk():
+    spans = pl.DataFrame({"query": ["a"], "doc_id": ["d"], "start": [100], "end": [200]})
+    for end, count in ((600, 0), (300, 1)):
+        chunk = pl.DataFrame({"doc_id": ["d"], "start": [100], "end": [end]})
+        covering = judge(spans, chunk, iou=0.5).filter(pl.col("share") > 0)
+        assert covering.height == count and judge(spans, chunk)["share"].to_list() == [1]
+
+
+def test_a_run_is_no_collection():
+    with pytest.raises(RankqlError, match="chunks has query and score: is it a run"):
+        judge(chunks=CHUNKS)
+    with pytest.warns(UserWarning, match="recall and nDCG do not know"):
+        rows = judge(chunks=CHUNKS, collection=False)
+    assert rows.rows() == judge().rows()
+
+
+WRONG = {
+    "cover must lie between 0 and 1, not 2": {"cover": 2},
+    "iou must lie between 0 and 1, not 0": {"iou": 0},
+    "cover and iou are two rules": {"cover": 0.5, "iou": 0.5},
+    "the chunk d is at several places": {
+        "chunks": COLLECTION.with_columns(chunk_id=pl.lit("d"))},
+    "chunks: start 0 and end 0 of document 'd' are not": {
+        "chunks": COLLECTION.with_columns(end="start")},
+    "No query column in spans": {"spans": TRUTH.drop("query")},
+    "chunk='x': no column": {"chunk": "x"},
+}  # fmt: skip
+
+
+@few(3)("text", WRONG)
+def test_span_judgments_refuse(text):
+    with pytest.raises(RankqlError, match=re.escape(text)):
+        judge(**WRONG[text])
+
+
+def test_the_command_writes_judgments(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    COLLECTION.write_csv("chunks.csv")
+    TRUTH.write_csv("spans.csv")
+    call = "span-judgments chunks.csv spans.csv --cover 0.6 -o judged.parquet"
+    printed = CliRunner().invoke(main, call.split())
+    assert printed.exit_code == 0 and "judged.parquet: 3 rows" in printed.stderr, printed.stderr
+    assert pl.read_parquet("judged.parquet").rows() == judge(cover=0.6).rows()

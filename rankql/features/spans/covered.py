@@ -14,9 +14,10 @@ from rankql.core.base.text import Note, format_count, is_or_are, run_label
 from rankql.core.evaluation.checks.columns import validate_columns
 from rankql.core.evaluation.checks.duplicates import require_unique_rows
 from rankql.core.evaluation.plan.evaluation import Evaluation
-from rankql.core.evaluation.plan.ties import WITHOUT_GRADES
+from rankql.core.evaluation.plan.ties import PLACE, WITHOUT_GRADES, score_order
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import literal, quote
+from rankql.core.metrics.metric_record import IS_RELEVANT
 from rankql.core.metrics.parse import parse, span_column
 from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.request import Request
@@ -47,7 +48,7 @@ def place_spans(session: Session, inputs: Inputs, request: Request) -> Inputs:
         "ties='item'",
     )
     for table in [*inputs.runs.values(), qrels]:
-        _require_places(session, table, bool(request.rules.options.get("inclusive")))
+        require_places(session, table, bool(request.rules.options.get("inclusive")))
     spans = load_query(session, "spans", _write_spans(inputs, rules.threshold)).sql
     chunks = load_query(session, "chunks", _write_chunks(inputs, rules.ties)).sql
     relevant = f"(FROM {spans} WHERE relevant)"
@@ -63,10 +64,10 @@ def place_spans(session: Session, inputs: Inputs, request: Request) -> Inputs:
     return replace(inputs, runs=runs, qrels=judged, notes=[*inputs.notes, *notes])
 
 
-def _require_places(session: Session, table: Table, inclusive: bool) -> None:
+def require_places(session: Session, table: Table, inclusive: bool) -> None:
     """Refuse ends that are no span, with the row. Judgments may have one row without a place."""
-    query, item = (quote(table.roles[role]) for role in ("query", "item"))
-    is_run = table.label != "qrels"
+    query, item = (quote(table.roles[x]) if x in table.roles else "NULL" for x in ("query", "item"))
+    is_run = "rel" not in table.roles
     ends = f"{START} >= 0 AND {END} > {START} AND {START} = floor({START}) AND {END} = floor({END})"
     right = f"coalesce(isfinite({START}) AND isfinite({END}) AND {ends}, false)"
     none = f"{item} IS NULL AND {START} IS NULL AND {END} IS NULL"
@@ -79,9 +80,10 @@ def _require_places(session: Session, table: Table, inclusive: bool) -> None:
             f"{x} {'NULL' if y is None else y}" for x, y in zip(names, values, strict=True)
         )
         rule = "first <= last" if inclusive else "start < end, without the end itself"
+        where = f"document {document!r}" + f" and query {key!r}" * (key is not None)
         raise RankqlError(
-            f"{table.label}: {places} of document {document!r} and query {key!r} are not two ends "
-            f"of a span. Write whole numbers with 0 <= {rule}"
+            f"{table.label}: {places} of {where} are not two ends of a span. Write whole numbers "
+            f"with 0 <= {rule}"
         )
     several = f"SELECT {query} FROM {table.sql} GROUP BY {query} HAVING count(*) > 1"
     for (key,) in () if is_run else session.rows(f"{several} AND bool_or({none}) LIMIT 1"):
@@ -146,7 +148,8 @@ def _write_spans(inputs: Inputs, threshold: float) -> str:
     """The judged spans. A query without evidence has one row without a place."""
     assert inputs.qrels
     fields = f"{_read(inputs, inputs.qrels)}, {EVIDENCE} AS evidence"
-    relevant = f"coalesce(rel >= {threshold}, false) AND s IS NOT NULL AS relevant"
+    relevant = IS_RELEVANT.format(threshold=threshold)
+    relevant = f"coalesce({relevant}, false) AND s IS NOT NULL AS relevant"
     rows = f"SELECT {fields} FROM {inputs.qrels.sql}"
     return f"SELECT *, {relevant} FROM ({rows}) WHERE rel IS NOT NULL OR s IS NULL"
 
@@ -160,8 +163,8 @@ def _write_chunks(inputs: Inputs, ties: str) -> str:
     )
     if not inputs.scored:
         return rows
-    order = "line" if line else "encode(CAST(document AS VARCHAR)), s, e"
-    place = f"PARTITION BY {inputs.keys}, score IS NULL ORDER BY score DESC, {order}"
+    order = score_order("order" if line else PLACE)
+    place = f"PARTITION BY {inputs.keys}, score IS NULL ORDER BY {order}"
     position = f"CASE WHEN score IS NOT NULL THEN row_number() OVER ({place}) END AS pos"
     return f"SELECT *, {position} FROM ({rows})"
 

@@ -32,6 +32,8 @@ DOCUMENTS = (
     *("doc_id", "document_id", "docid", "docno", "doc", "document", "source", "source_id", "file"),
     *("file_path", "filename", "path", "url", "article_id", "page_id", "corpus_id"),
 )
+# The labels of tables of relevant spans.
+_JUDGED = ("qrels", "spans")
 # The functions that take span=; the last reads calls that answer a question.
 _FUNCTIONS = ("evaluate", "compare", "gate", "_with_call")
 # What has no meaning for places, by the argument.
@@ -62,7 +64,7 @@ def require_spans(options: Mapping[str, Any], function: Callable[..., Any]) -> N
         raise RankqlError(f"{name}={known[name]!r} does not support span=. Leave out one of them")
 
 
-def require_metrics(request: Request, metrics: Sequence[Metric]) -> None:
+def require_span_metrics(request: Request, metrics: Sequence[Metric]) -> None:
     """Refuse metrics of spans without span=, and with it other metrics and arguments."""
     if request.rules.span is None:
         name = next(metric.name for metric in metrics if metric.spans)
@@ -116,16 +118,16 @@ def read_ends(
     """
     of_runs, of_qrels = pairs_of(rules.span)
     opened = [*runs.values(), *filter(None, [tables["qrels"]])]
-    runs = {name: _add_ends(table, of_runs, rules) for name, table in runs.items()}
+    runs = {name: add_ends(table, of_runs, rules.options) for name, table in runs.items()}
     qrels = tables["qrels"]
-    qrels = qrels and _add_ends(qrels, of_qrels, rules)
+    qrels = qrels and add_ends(qrels, of_qrels, rules.options)
     tidy = [*runs.values(), *([qrels] if qrels else [])]
     read = [tuple(map(squash, table.context["span"].split(", "))) for table in tidy]
     for pair in (of_runs, of_qrels):
         if tuple(map(squash, pair)) not in read:
             raise unknown_column("span", pair[0], opened)
     if options["item"] is None:
-        names = [_find_document(table, rules) for table in tidy]
+        names = [find_document(table, rules.options) for table in tidy]
         run_name = {*names[: len(runs)]}
         require(len(run_name) == 1, f"The documents are called {join_words(sorted(run_name))} in "
                 "the runs. Rename these columns")  # fmt: skip
@@ -133,7 +135,7 @@ def read_ends(
     return runs, {**tables, "qrels": qrels}, {**options, "span": rules.span}
 
 
-def _add_ends(table: Table, named: tuple[str, str], rules: RankingRules) -> Table:
+def add_ends(table: Table, named: tuple[str, str], options: Mapping[str, Any]) -> Table:
     """The table with the ends of each row, which may be an object in a list."""
     ends = find_ends(table.columns, named)
     if not ends:
@@ -141,10 +143,9 @@ def _add_ends(table: Table, named: tuple[str, str], rules: RankingRules) -> Tabl
         ends = find_ends(table.columns, named)
     if not ends:
         raise unknown_column("span", next(x for x in named if not table.has(x)), [table])
-    options = rules.options
     read = [x for x in (options.get("chunk"),) if x and table.has(x)]
     evidence, context = "NULL", {"span": ", ".join(ends)}
-    if table.label == "qrels" and options.get("evidence") is not None:
+    if table.label in _JUDGED and options.get("evidence") is not None:
         name = require_column(table, options["evidence"], "evidence")
         evidence, context["evidence"] = quote(name), name
         read.append(name)
@@ -191,7 +192,7 @@ def _unnest(table: Table, named: tuple[str, str]) -> Table:
         return table
     ((column, (items, fields)),) = lists.items()
     others = [x for x in table.columns if x != column.partition(".")[0] and x not in fields]
-    is_run, values = table.label != "qrels", [f"{field.of('x_')} AS {quote(x)}"
+    is_run, values = table.label not in _JUDGED, [f"{field.of('x_')} AS {quote(x)}"
                                               for x, field in fields.items()]  # fmt: skip
     columns = {x: table.columns[x] for x in others} | {x: y.kind for x, y in fields.items()}
     placed = find_name(columns, (*ROLES["pos"], *ROLES["score"]))
@@ -213,7 +214,7 @@ def _nested(table: Table) -> Iterator[tuple[str, tuple[str, str]]]:
             yield f"{name}.{x}", (field.of(quote(name)), field.kind)
 
 
-def _find_document(table: Table, rules: RankingRules) -> str:
+def find_document(table: Table, options: Mapping[str, Any]) -> str:
     """The column of the documents. Asks if no name says so."""
     if name := find_name(table.columns, DOCUMENTS):
         return name
@@ -221,7 +222,7 @@ def _find_document(table: Table, rules: RankingRules) -> str:
     kinds = table.columns.items()
     likely = [x for x, kind in kinds if is_id(kind) and not find_name([x], others)]
     likely = [x for x in likely if words_of(x).isdisjoint(("chunk", "passage", "node", "span"))]
-    known = f", chunk={literal(rules.options['chunk'])}" if "chunk" in rules.options else ""
+    known = f", chunk={literal(options['chunk'])}" if options.get("chunk") else ""
     raise Question(
         f"{table.label}: which column is the document of a chunk{known}?",
         [{"item": x} for x in likely],
