@@ -343,3 +343,23 @@ def test_the_command_writes_judgments(tmp_path, monkeypatch):
     printed = CliRunner().invoke(main, call.split())
     assert printed.exit_code == 0 and "judged.parquet: 3 rows" in printed.stderr, printed.stderr
     assert pl.read_parquet("judged.parquet").rows() == judge(cover=0.6).rows()
+
+
+def test_a_cutoff_may_be_the_length_of_the_context():
+    """Overlaps count again, as a prompt has them: 60 characters of d#1, 40 of d#2."""
+    metrics = ["CharR@1,100c,60c", "SpanR(cover=0.8)@100c"]
+    result = evaluate(metrics=metrics, run=CHUNKS.filter(query="a"), qrels=TRUTH.filter(query="a"))
+    assert result.per_query.drop("query").row(0) == (0.4, 0.8, 0.4, 0.5)
+    assert result.metrics == ["CharR@1", "CharR@100c", "CharR@60c", "SpanR(cover=0.8)@100c"]
+    limits = rankql.gate(CHUNKS, TRUTH, minimum="CharR@100c>=0.1", span=SPAN).table
+    assert limits["check"].to_list() == ["CharR@100c >= 0.1"]
+
+
+@few(2)(("metric", "text"), [
+    ("nDCG@2000c", "a cutoff by characters is one of SpanR"), ("SpanR@2000C", "write @2000c"),
+    ("SpanR@2k", "write @2000c"), ("SpanR@2000c", "inclusive=True is for lines and pages"),
+    ("SpanR@0c", "k must be a whole number"), ("nDCG@2k", "k must be a whole number"),
+])  # fmt: skip
+def test_other_spellings_of_a_length_are_refused(metric, text):
+    with pytest.raises(RankqlError, match=text):
+        evaluate(metrics=metric, inclusive=True)

@@ -9,8 +9,8 @@ KINDS = [
     *(("AllSpans", cover) for cover in (None, 1.0)),
     *((kind, None) for kind in ("CharR", "CharP", "CharIoU")),
 ]
-# The number of the first chunks.
-CUTOFFS = ("1", "2", "5")
+# The number of the first chunks, or the length of the context.
+CUTOFFS = ("1", "2", "5", "1c", "7c", "20c")
 METRICS = [(kind, cover, cutoff) for kind, cover in KINDS for cutoff in CUTOFFS]
 
 
@@ -20,7 +20,9 @@ def name_of(kind, cover, cutoff):
 
 def covered(kind, cover, cutoff, chunks, spans):
     """The value of a metric. chunks: (document, start, end); spans: with evidence too."""
-    text = [(d, i) for d, s, e in chunks[: int(cutoff)] for i in range(s, e)]
+    k = len(chunks) if cutoff.endswith("c") else int(cutoff)
+    text = [(d, i) for d, s, e in chunks[:k] for i in range(s, e)]
+    text = text[: int(cutoff[:-1])] if cutoff.endswith("c") else text
     seen, truth = {*text}, {(d, i) for d, s, e, _ in spans for i in range(s, e)}
     if kind in ("SpanR", "AllSpans"):
         found = {}

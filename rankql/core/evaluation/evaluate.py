@@ -218,7 +218,8 @@ def evaluate(
         without the end itself: span=("start", "end").
 
         Items are then documents, and SpanR@5, AllSpans@5, CharR@5, CharP@5 and CharIoU@5 count what
-        the first chunks cover together. Two pairs name the columns of run and judgments.
+        the first chunks cover together, or those of a context of 2,000 characters: SpanR@2000c. Two
+        pairs name the columns of run and judgments.
     inclusive : bool, optional
         With span, whether a span has its end too, as lines and pages do.
     chunk : str, optional

@@ -384,7 +384,7 @@ class Metric:
             for name, value in self.options.items()
             if name != "recall"
         )
-        k = self.options.get("recall", self.k)
+        k = self.options.get("recall", f"{self.characters}c" if self.characters else self.k)
         cutoff = "" if k is None else f"@{k}"
         return self.known.name + (f"({options})" if options else "") + cutoff
 

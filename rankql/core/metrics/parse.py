@@ -92,7 +92,7 @@ def split_metrics(text: Any) -> list[Any]:
         return [text]
     metrics: list[str] = []
     for name in "".join("\0" if part == "," else part for part in parts).split("\0"):
-        if metrics and re.fullmatch(r"\s*[\d.]+\s*", name):  # one more cutoff, or recall
+        if metrics and re.fullmatch(r"\s*[\d.]+[cCkK]?\s*", name):  # one more cutoff, or recall
             metrics[-1] += f",{name.strip()}"
         elif name.strip():
             metrics.append(name.strip())
@@ -438,11 +438,13 @@ def _set_metric(text: str) -> Iterator[Metric]:
 
 
 def _metric(text: str, record: MetricRecord, options: Mapping[str, Any], cutoff: object) -> Metric:
-    k = None
+    k, by_length = None, False
     if cutoff is not None and RECALL.name in record.options:
         options = {**options, RECALL.name: _parse_number(str(cutoff))}
     elif cutoff is not None:
         digits = str(cutoff).strip()
+        by_length = _is_length(text, record, digits)
+        digits = digits.removesuffix("c") if by_length else digits
         takes = record.has_cutoff or bool(record.of_shown)
         require(takes, f"{text!r}: {record.name} has no cutoff. Leave out @{digits}")
         if digits.lower() == "r":  # of each query
@@ -460,7 +462,22 @@ def _metric(text: str, record: MetricRecord, options: Mapping[str, Any], cutoff:
         name = f"{name.strip()}@{str(cutoff).strip()}"
     elif cutoff is not None and not name.endswith(str(cutoff)):  # it is an option
         name = ""
+    if by_length:
+        return Metric(record, None, options, name, characters=k)
     return Metric(record, k, options, name)
+
+
+def _is_length(text: str, record: MetricRecord, digits: str) -> bool:
+    """Is a cutoff the length of the context in characters, such as 2000c?"""
+    length = re.fullmatch(r"([1-9]\d*)([cCkK])", digits, re.ASCII)
+    if not length or (record not in SPANS and length[2] in "kK"):
+        return False
+    names = ", ".join(each.name for each in SPANS)
+    which = f"a cutoff by characters is one of {names}. Use {record.name}@10"
+    require(record in SPANS, f"{text!r}: {which}")
+    right = length[1] + ("000" if length[2] in "kK" else "") + "c"
+    require(digits == right, f"{text!r}: write @{right} for a context of so many characters")
+    return True
 
 
 def _parse_options(text: str, record: MetricRecord, options: str) -> Iterator[tuple[str, Any]]:

@@ -84,6 +84,11 @@ def require_span_metrics(request: Request, metrics: Sequence[Metric]) -> None:
             f"Use {', '.join(record.name for record in SPANS)}, such as SpanR@5, or pass "
             "qrels=rankql.span_judgments(chunks, spans), and leave span= out",
         )
+        require(
+            metric.characters is None or not request.rules.options.get("inclusive"),
+            f"{metric.name} counts characters, and inclusive=True is for lines and pages. Use "
+            f"{metric.known.name if metric.known else ''}@5",
+        )
     for name in _ARGUMENTS:
         none = getattr(request, name) is None
         require(none, f"{name}= does not support span=. Leave out one of them")
