@@ -3804,14 +3804,14 @@ CREATE OR REPLACE MACRO rankql_covers(common, chunk, span, cover, iou) AS
          ELSE rankql_fail('iou must lie between 0 and 1, not ' || rankql_text(iou)) END;
 
 -- A place as an id.
-CREATE OR REPLACE MACRO rankql_place(document, s, e) AS CAST(document AS VARCHAR) || ':' || s || '-' || e;
+CREATE OR REPLACE MACRO rankql_span_id(document, s, e) AS CAST(document AS VARCHAR) || ':' || s || '-' || e;
 
 -- chunks: the collection, with the columns item (NULL: the place is the id), document, start and end. spans: query, document,
 -- start, end, rel, and evidence, which several spans share if one of them suffices. An evidence that no chunk covers is a row of
 -- its own, so that its query counts it as not found, and a query without spans is judged too.
 CREATE OR REPLACE MACRO span_judged(chunks, spans, cover := NULL, iou := NULL, threshold := 1) AS TABLE
     WITH __rankql_places AS (
-        SELECT DISTINCT coalesce(CAST(item AS VARCHAR), rankql_place(document, "start", "end")) AS i,
+        SELECT DISTINCT coalesce(CAST(item AS VARCHAR), rankql_span_id(document, "start", "end")) AS i,
                document, "start" AS s, "end" AS e
         FROM query_table(chunks)
     ), __rankql_chunks AS (
@@ -3820,7 +3820,7 @@ CREATE OR REPLACE MACRO span_judged(chunks, spans, cover := NULL, iou := NULL, t
         FROM __rankql_places
     ), __rankql_spans AS MATERIALIZED (
         SELECT query, document, "start" AS s, "end" AS e, CAST(rel AS DOUBLE) AS rel,
-               coalesce(CAST(evidence AS VARCHAR), rankql_place(document, "start", "end")) AS x
+               coalesce(CAST(evidence AS VARCHAR), rankql_span_id(document, "start", "end")) AS x
         FROM query_table(spans)
     ), __rankql_covered AS MATERIALIZED (
         SELECT query, i, rel, x, (least(c.e, p.e) - greatest(c.s, p.s)) / (p.e - p.s)::DOUBLE AS share
@@ -3831,7 +3831,7 @@ CREATE OR REPLACE MACRO span_judged(chunks, spans, cover := NULL, iou := NULL, t
            list_sort(list(DISTINCT x) FILTER (WHERE rel >= threshold), 'ASC', 'NULLS LAST') AS subtopics
     FROM (SELECT *, max(rel) OVER (PARTITION BY query, i) AS best FROM __rankql_covered) GROUP BY query, i
     UNION ALL
-    SELECT query, min(rankql_place(document, s, e)), max(rel), 0, [x]
+    SELECT query, min(rankql_span_id(document, s, e)), max(rel), 0, [x]
     FROM __rankql_spans ANTI JOIN __rankql_covered USING (query, x)
     WHERE rel >= threshold AND s IS NOT NULL GROUP BY query, x
     UNION ALL

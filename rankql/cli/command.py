@@ -69,7 +69,7 @@ _COMMON = (
     "period", "dialect", "tag", "queries", "annotators", "models", "consensus", "attributes",
     "train", "seen", "share", "since", "n", "basket", "users", "split", "moment", "files", "file",
     "output", "format", "per_query", "database", *VIEWS, "title", "junit", "debug", "version",
-    "plain", "help_all", "published", "systems", "unpaired", "fail",
+    "plain", "help_all", "published", "systems", "unpaired", "fail", "cover", "target",
 )  # fmt: skip
 
 

@@ -363,3 +363,15 @@ def test_a_cutoff_may_be_the_length_of_the_context():
 def test_other_spellings_of_a_length_are_refused(metric, text):
     with pytest.raises(RankqlError, match=text):
         evaluate(metrics=metric, inclusive=True)
+
+
+def test_places_of_the_page_on_rag_have_its_recall():
+    """Lines of files, whose last one counts."""
+    found = pl.DataFrame(
+        [("q1", "app.py", 10, 30, 1), ("q1", "db.py", 1, 20, 2), ("q2", "app.py", 40, 60, 1),
+         ("q2", "app.py", 1, 12, 2)],
+        schema=["question", "file", "first", "last", "pos"], orient="row",
+    )  # fmt: skip
+    places = [("q1", "app.py", 25, 28), ("q2", "app.py", 50, 70), ("q2", "app.py", 5, 9)]
+    truth = pl.DataFrame(places, schema=["question", "file", "first", "last"], orient="row")
+    assert values(found, truth, "SpanR@1", span=("first", "last"), inclusive=True) == [1, 0.5]
