@@ -3,10 +3,12 @@
 --   span_judged(chunks, spans)  judgments of the chunks of a collection that cover a span, and of the spans that none covers
 
 -- The characters of a span that must be covered. Rounding of the product adds none.
+CREATE OR REPLACE MACRO rankql_share_of(length, cover) AS greatest(1, ceil(cover::DOUBLE * length * (1 - 1e-12)));
+
+-- The same with a check of the share; by default one character.
 CREATE OR REPLACE MACRO rankql_needed(length, cover) AS
     CASE WHEN cover IS NULL THEN 1
-         WHEN rankql_option(cover) > 0 AND rankql_option(cover) <= 1
-         THEN greatest(1, ceil(rankql_option(cover) * length * (1 - 1e-12)))
+         WHEN rankql_option(cover) > 0 AND rankql_option(cover) <= 1 THEN rankql_share_of(length, rankql_option(cover))
          ELSE rankql_fail('cover must lie between 0 and 1, not ' || rankql_text(cover)) END;
 
 -- Does a chunk cover a span, by the characters that both have?
@@ -16,6 +18,50 @@ CREATE OR REPLACE MACRO rankql_covers(common, chunk, span, cover, iou) AS
          WHEN rankql_option(iou) > 0 AND rankql_option(iou) <= 1
          THEN common::DOUBLE / (chunk + span - common) >= rankql_option(iou)
          ELSE rankql_fail('iou must lie between 0 and 1, not ' || rankql_text(iou)) END;
+
+-- Spans of rankings r, each once.
+CREATE OR REPLACE MACRO rankql_places(spans) AS TABLE
+    SELECT row_number() OVER () AS id, * FROM (SELECT DISTINCT r, document, s, e, evidence FROM query_table(spans));
+
+-- The union of spans as intervals. Exact copies must go first: windows may order them in two ways.
+CREATE OR REPLACE MACRO rankql_intervals(spans) AS TABLE
+    WITH __rankql_marked AS (
+        SELECT *, coalesce(s > max(e) OVER (PARTITION BY r, document ORDER BY s, e
+                                            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), true) AS first
+        FROM (SELECT DISTINCT r, document, s, e FROM query_table(spans))
+    ), __rankql_numbered AS (
+        SELECT *, sum(first::INT) OVER (PARTITION BY r, document ORDER BY s, e ROWS UNBOUNDED PRECEDING) AS part
+        FROM __rankql_marked
+    )
+    SELECT row_number() OVER () AS id, r, min(s) AS s, max(e) AS e, document FROM __rankql_numbered GROUP BY r, document, part;
+
+-- Places are cut at the ends of the chunks that overlap them, and nowhere else. A piece has its length, the first position of a
+-- chunk that holds it, and the offset in the context at which it first stands.
+CREATE OR REPLACE MACRO rankql_pieces(context, places) AS TABLE
+    WITH __rankql_pairs AS MATERIALIZED (
+        SELECT x.r, x.id, greatest(c.s, x.s) AS cs, least(c.e, x.e) AS ce, c.pos, c.off + greatest(c.s, x.s) - c.s AS off
+        FROM query_table(places) AS x JOIN query_table(context) AS c
+             ON c.r = x.r AND c.document = x.document AND c.s < x.e AND c.e > x.s
+    ), __rankql_many AS MATERIALIZED (
+        SELECT id FROM __rankql_pairs GROUP BY id HAVING count(*) > 1
+    ), __rankql_shared AS MATERIALIZED (
+        FROM __rankql_pairs SEMI JOIN __rankql_many USING (id)
+    ), __rankql_points AS (
+        SELECT id, cs AS p FROM __rankql_shared UNION SELECT id, ce FROM __rankql_shared
+    ), __rankql_cuts AS (
+        SELECT id, p, lead(p) OVER (PARTITION BY id ORDER BY p) AS q FROM __rankql_points
+    )
+    SELECT id, ce - cs AS len, pos, off FROM __rankql_pairs ANTI JOIN __rankql_many USING (id)
+    UNION ALL
+    SELECT id, q - p, min(pos), min(off + p - cs)
+    FROM __rankql_cuts JOIN __rankql_shared USING (id) WHERE cs <= p AND ce >= q GROUP BY id, p, q;
+
+-- The different characters of the places of each ranking.
+CREATE OR REPLACE MACRO rankql_characters(places) AS TABLE
+    SELECT r, sum(greatest(0, e - greatest(s, coalesce(before, s)))) AS n
+    FROM (SELECT r, s, e, max(e) OVER (PARTITION BY r, document ORDER BY s
+                                       ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+          FROM query_table(places)) GROUP BY r;
 
 -- A place as an id.
 CREATE OR REPLACE MACRO rankql_span_id(document, s, e) AS CAST(document AS VARCHAR) || ':' || s || '-' || e;

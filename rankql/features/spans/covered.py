@@ -50,12 +50,23 @@ def place_spans(session: Session, inputs: Inputs, request: Request) -> Inputs:
     for table in [*inputs.runs.values(), qrels]:
         require_places(session, table, bool(request.rules.options.get("inclusive")))
     spans = load_query(session, "spans", _write_spans(inputs, rules.threshold)).sql
-    chunks = load_query(session, "chunks", _write_chunks(inputs, rules.ties)).sql
+    chunks = rows = load_query(session, "chunks", _write_chunks(inputs, rules.ties)).sql
     relevant = f"(FROM {spans} WHERE relevant)"
     notes = [*_compare_documents(session, inputs, chunks, relevant)]
     notes += _note_copies(session, inputs, chunks, relevant)
+    # A ranking r is a query, or the number of a system and a query.
+    chunks, relevant = (f"(SELECT *, query AS r FROM {x})" for x in (chunks, relevant))
+    if inputs.many:
+        keys = (
+            f"SELECT row_number() OVER () AS r, * FROM (SELECT DISTINCT system, query FROM {rows})"
+        )
+        numbers = load_query(session, "rankings", keys).sql
+        chunks = f"(FROM {rows} JOIN {numbers} USING (system, query))"
+        relevant = (
+            f"(SELECT spans.*, r FROM {spans} AS spans JOIN {numbers} USING (query) WHERE relevant)"
+        )
     named = request.rules.options.get("evidence") is not None
-    pieces = Pieces(chunks, relevant, inputs.keys, metrics, named)
+    pieces = Pieces(chunks, relevant, metrics, named)
     truth = load_query(session, "evidence", _write_truth(inputs, spans, rules.threshold))
     values = load_query(session, "values", _write_rankings(inputs, chunks, truth.sql, pieces))
     columns = [*map(span_column, metrics)]
@@ -185,13 +196,13 @@ def _write_truth(inputs: Inputs, spans: str, threshold: float) -> str:
 def _write_rankings(inputs: Inputs, chunks: str, truth: str, pieces: Pieces) -> str:
     """A row per ranking and value of its attributes, with the values and the item of the truth."""
     keys, attributes = inputs.keys, _attributes(inputs, "run")
-    rows = f"SELECT DISTINCT {keys}{attributes} FROM {chunks}"
+    rows = f"SELECT DISTINCT r, {keys}{attributes} FROM {chunks}"
     number = f"row_number() OVER (PARTITION BY {keys}) AS pos"
     known = f"SELECT query, item FROM {truth} WHERE item NOT LIKE '%#'"
     return (
-        f"SELECT * EXCLUDE (item), coalesce(item, 'none') || repeat('#', pos - 1) AS item\n"
+        f"SELECT * EXCLUDE (r, item), coalesce(item, 'none') || repeat('#', pos - 1) AS item\n"
         f"FROM (SELECT *, {number} FROM ({rows}))\nLEFT JOIN ({known}) USING (query)\n"
-        f"LEFT JOIN (\n{pieces.sql}\n) USING ({keys})"
+        f"LEFT JOIN (\n{pieces.sql}\n) USING (r)"
     )
 
 
