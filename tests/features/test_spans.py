@@ -375,3 +375,9 @@ def test_places_of_the_page_on_rag_have_its_recall():
     places = [("q1", "app.py", 25, 28), ("q2", "app.py", 50, 70), ("q2", "app.py", 5, 9)]
     truth = pl.DataFrame(places, schema=["question", "file", "first", "last"], orient="row")
     assert values(found, truth, "SpanR@1", span=("first", "last"), inclusive=True) == [1, 0.5]
+
+
+def test_chunks_without_a_score_are_noted():
+    result = evaluate(CHUNKS.with_columns(score=pl.Series([3.0, None, 1.0, 1.0])))
+    assert result.per_query["SpanR@2"].to_list() == [1, 0]
+    assert "1 of 4 chunks is without a score or position" in str(result.data_notes[-1])

@@ -27,7 +27,7 @@ from rankql.features.catalogue import load_query
 from rankql.features.spans.ends import END, EVIDENCE, START
 from rankql.features.spans.pieces import Pieces
 
-# So many queries without a document in common are no chance.
+# From so many queries on, a run without any document of the spans is an error.
 SEVERAL_QUERIES = 5
 
 
@@ -53,7 +53,7 @@ def place_spans(session: Session, inputs: Inputs, request: Request) -> Inputs:
     chunks = rows = load_query(session, "chunks", _write_chunks(inputs, rules.ties)).sql
     relevant = f"(FROM {spans} WHERE relevant)"
     notes = [*_compare_documents(session, inputs, chunks, relevant)]
-    notes += _note_copies(session, inputs, chunks, relevant)
+    notes += _note_rows(session, inputs, chunks, relevant)
     # A ranking r is a query, or the number of a system and a query.
     chunks, relevant = (f"(SELECT *, query AS r FROM {x})" for x in (chunks, relevant))
     if inputs.many:
@@ -138,11 +138,15 @@ def _compare_documents(session: Session, inputs: Inputs, chunks: str, spans: str
         yield Note(text, level="warning")
 
 
-def _note_copies(session: Session, inputs: Inputs, chunks: str, spans: str) -> Iterator[Note]:
-    """Notes on places that a query has twice."""
+def _note_rows(session: Session, inputs: Inputs, chunks: str, spans: str) -> Iterator[Note]:
+    """Notes on chunks without a position, and on places that a query has twice."""
     key = f"hash({inputs.keys}, document, s, e)"
-    sql = f"SELECT count(pos), count(pos) - count(DISTINCT {key}) FILTER (pos IS NOT NULL)"
-    rows, copies = session.row(f"{sql} FROM {chunks}")
+    sql = f"SELECT count(*), count(pos), count(DISTINCT {key}) FILTER (pos IS NOT NULL)"
+    total, rows, places = session.row(f"{sql} FROM {chunks}")
+    copies = rows - places
+    if lacking := total - rows:
+        text = f"{lacking:,} of {format_count(total, 'chunk')} {is_or_are(lacking)} without a score"
+        yield Note(f"{text} or position (NULL) and not retrieved")
     if copies:
         yield Note(
             f"{copies:,} of {format_count(rows, 'chunk')} {is_or_are(copies)} at a place that the "
