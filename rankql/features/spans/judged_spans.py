@@ -85,6 +85,7 @@ def span_judgments(
 
     Examples
     --------
+    >>> import polars as pl
     >>> chunks = pl.DataFrame({"chunk_id": ["c1", "c2"], "doc_id": "d", "start": [0, 50],
     ...                        "end": [60, 120]})
     >>> spans = pl.DataFrame({"query": ["a", "a"], "doc_id": "d", "start": [40, 200],
