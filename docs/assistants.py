@@ -144,7 +144,8 @@ repository.
 def skill() -> str:
     """The recipes, the rules and a table of all metrics."""
     rows = [
-        f"| `{row['name']}` | `{row['function']}` | `{row['columns']}` | {row['definition']} |"
+        f"| `{row['name']}` | `{row['function'] or 'evaluate'}` | `{row['columns']}` | "
+        f"{row['definition']} |"
         for row in rankql.metrics().to_dicts()
     ]
     profiles = ", ".join(f"`{name!r}`" for name in PROFILES if name != "rankql")

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import sys
+from collections import Counter
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -341,6 +343,63 @@ def days(folder: Path | str, number: int = 91, queries: int = 150, seed: int = 4
 CLICKS = {"new": 40, "regular": 80, "vip": 160}
 LENGTH = 200  # items per user
 AT_ONCE = 600  # users per row group, which bounds the memory
+
+
+def passages(folder: Path | str, questions: int = 200, seed: int = 8) -> Path:
+    """Simulate a text, questions with the places of their answers, and chunkers with their runs.
+
+    The words are made up, and so is the retriever: BM25 of the words of a question. spans.parquet:
+    the question, and the two ends of each part of its answer. chunks_<size>.parquet: the chunks of
+    200, 500 and 1,000 characters, of which neighbours share 20%. run_<size>.parquet: the first 60
+    chunks of each question.
+    """
+    rng, folder = random.Random(seed), Path(folder)
+    syllables = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
+    words = sorted({"".join(rng.choices(syllables, k=rng.randint(2, 4))) for _ in range(3000)})
+    common, rare = words[:300], words[300:]
+    text, paragraphs = "", list[tuple[list[str], list[tuple[int, int, str]]]]()
+    for _ in range(2 * questions):  # each has a topic of its own
+        topic, sentences = rng.sample(rare, 6), list[tuple[int, int, str]]()
+        for _ in range(rng.randint(3, 8)):
+            both = [rng.choice(topic if rng.random() < 0.25 else common)
+                    for _ in range(rng.randint(6, 18))]  # fmt: skip
+            sentence = " ".join(both) + ". "
+            sentences.append((len(text), len(text) + len(sentence) - 2, sentence))
+            text += sentence
+        paragraphs.append((topic, sentences))
+    spans, asked = list[dict[str, object]](), dict[str, list[str]]()
+    for n in range(questions):
+        name = f"q{n:03}"
+        asked[name] = []
+        for topic, sentences in rng.sample(paragraphs, rng.choice((1, 1, 2))):
+            first = rng.randrange(len(sentences) - 1)
+            answer = sentences[first : first + rng.choice((1, 1, 2))]
+            ends = {"start": answer[0][0], "end": answer[-1][1]}
+            spans.append({"question": name, "doc_id": "text", **ends})
+            own = [x for _, _, sentence in answer for x in sentence[:-2].split()]
+            asked[name] += rng.sample(own, min(3, len(own))) + rng.sample(topic, 1)
+        asked[name] += rng.sample(common, 2)
+    folder.mkdir(parents=True, exist_ok=True)
+    pl.DataFrame(spans).write_parquet(folder / "spans.parquet")
+    for size in (200, 500, 1000):
+        starts = range(0, len(text) - size // 5, size * 4 // 5)
+        ends = [(x, min(x + size, len(text))) for x in starts]
+        chunks = [{"chunk_id": f"{size}-{n}", "doc_id": "text", "start": s, "end": e}
+                  for n, (s, e) in enumerate(ends)]  # fmt: skip
+        counts = [Counter(re.findall("[a-z]+", text[s:e])) for s, e in ends]
+        holding = Counter(word for each in counts for word in each)
+        rows = list[dict[str, object]]()
+        weights = {x: math.log(len(ends) / n) for x, n in holding.items()}
+        for question, own in asked.items():
+            scores = [
+                sum(weights[x] * each[x] / (each[x] + 1.2) for x in own if each[x])
+                for each in counts
+            ]
+            best = sorted(range(len(ends)), key=lambda n: -scores[n])[:60]
+            rows += [{"question": question, **chunks[n], "score": scores[n]} for n in best]
+        pl.DataFrame(chunks).write_parquet(folder / f"chunks_{size}.parquet")
+        pl.DataFrame(rows).write_parquet(folder / f"run_{size}.parquet")
+    return folder
 
 
 def large_log(folder: Path, users: int, seed: int = 11) -> None:

@@ -104,6 +104,7 @@ from .engines.native import native_sql, translate
 from .engines.textbook import plain_sql
 from .features.combine import combine
 from .features.convert import convert
+from .features.spans.judged_spans import span_judgments
 from .features.values import read_values
 from .logs.debiasing import counterfactual, debiased, harvested_propensity, randomised_propensity
 from .logs.interleaving import (
@@ -366,6 +367,7 @@ __all__ = [
     "set_ap_by_score",
     "shannon_entropy",
     "sign_test",
+    "span_judgments",
     "subtopic_recall",
     "tally",
     "tau_ap",

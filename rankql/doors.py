@@ -50,6 +50,7 @@ DOORS: dict[str, Sequence[tuple[Callable[..., Any], str]]] = {
     "rankings": (
         (lambda _, x: bool(x.rules.ignore_identical_ids), "features.filters:drop_identical"),
         (lambda _, x: x.rules.collapse is not None, "features.filters:collapse_chunks"),
+        (lambda _, x: x.rules.span is not None, "features.spans.covered:place_spans"),
     ),
     "items": (
         (lambda x, _: x.unjudged_queries == "count", "features.filters:count_unjudged"),
@@ -103,6 +104,10 @@ FUNCTIONS = {
     "count seen": "features.catalogue:count_seen",
     "catalogue values": "features.catalogue:add_catalogue",
     "catalogue query": "features.catalogue:write_catalogue_query",
+    # Of spans.
+    "require spans": "features.spans.ends:require_spans",
+    "require metrics": "features.spans.ends:require_span_metrics",
+    "read ends": "features.spans.ends:read_ends",
     # Of means that are watched.
     "require one mean": "features.anytime:require_one_mean",
     "sort by arrival": "features.anytime:sort_by_arrival",

@@ -47,6 +47,7 @@ _GROUPS = {
     "Input": (
         *RowOptions.__annotations__, "attributes", "judge", "judge_rel", "train", "catalogue",
         "unjudged_queries", "none_judged", "named_qrels", "seen", "min_score", "runs", "database",
+        "span", "inclusive", "chunk", "evidence",
         "min_scores", "k", "of", "on", "outcome", "baseline", "queries", "annotators", "models",
         "consensus", "dialect", "day", "period", "share", "since", "n", "basket", "users", "split",
         "moment", "published", "digits", "sd", "sd_difference", "plus_minus", "unpaired",
@@ -69,7 +70,7 @@ _COMMON = (
     "period", "dialect", "tag", "queries", "annotators", "models", "consensus", "attributes",
     "train", "seen", "share", "since", "n", "basket", "users", "split", "moment", "files", "file",
     "output", "format", "per_query", "database", *VIEWS, "title", "junit", "debug", "version",
-    "plain", "help_all", "published", "systems", "unpaired", "fail",
+    "plain", "help_all", "published", "systems", "unpaired", "fail", "cover", "target",
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from rankql.cli import reference, tasks
+from rankql.cli import reference, tasks, writing_tasks
 from rankql.cli.command import Command, as_cli_options, write_options
 
 # Printed if rankql is called without a command.
@@ -116,6 +116,6 @@ def main(ctx: click.Context, debug: bool = False) -> None:
         ctx.exit(2)  # click's exit code if a command is missing
 
 
-for _command in (*vars(tasks).values(), *vars(reference).values()):
+for _command in (x for each in (tasks, writing_tasks, reference) for x in vars(each).values()):
     if isinstance(_command, Command):
         main.add_command(_command)

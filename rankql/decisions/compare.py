@@ -28,9 +28,9 @@ from rankql.core.evaluation.result.result import Result
 from rankql.core.metrics.parse import list_metrics
 from rankql.core.tables.request import (
     DEFAULT_METRICS,
-    EvaluationOptions,
     RankingRules,
     Request,
+    SpanOptions,
     parse_groupings,
 )
 from rankql.core.tables.session import is_several_runs
@@ -76,7 +76,7 @@ def compare(
     seed: int = 7,
     min_queries: int = 0,
     con: duckdb.DuckDBPyConnection | None = None,
-    **options: Unpack[EvaluationOptions],
+    **options: Unpack[SpanOptions],
 ) -> Comparison:
     """Compare systems on the same queries: how large is each difference, and is it significant?
 
@@ -176,7 +176,7 @@ def compare(
         DEFAULT_METRICS if isinstance(metrics, Sequence | None) and not metrics else metrics
     )
     request = Request(
-        runs, qrels, asked, RankingRules.of(options, compare), attributes, con,
+        runs, qrels, asked, RankingRules.of(options, compare, SpanOptions), attributes, con,
         parse_groupings(by), weight, cluster, time, mean, interval=None if anytime else "auto",
         train=train, catalogue=catalogue, seen=seen, min_score=min_score, judge=judge,
         judge_rel=judge_rel,

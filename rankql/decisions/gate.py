@@ -19,9 +19,9 @@ from rankql.core.evaluation.result.result import Result
 from rankql.core.metrics.macros import MISSING
 from rankql.core.tables.request import (
     DEFAULT_METRICS,
-    EvaluationOptions,
     RankingRules,
     Request,
+    SpanOptions,
     parse_groupings,
 )
 from rankql.core.tables.tables import Data, require_named
@@ -69,7 +69,7 @@ def gate(
     min_score: float | Mapping[str, float] | None = None,
     higher_is_better: bool | Mapping[str, bool] | None = None,
     con: duckdb.DuckDBPyConnection | None = None,
-    **options: Unpack[EvaluationOptions],
+    **options: Unpack[SpanOptions],
 ) -> Verdict:
     """Check a run against limits: on its means, and on their drop below a baseline.
 
@@ -177,9 +177,10 @@ def gate(
         raise errors.RankqlError("minimum_bound= needs a limit on a mean. Pass minimum=")
     default = () if minimum or max_drop or equivalence else DEFAULT_METRICS  # no limit names one
     request = Request(
-        run, qrels, default, RankingRules.of(options, gate), attributes, con, parse_groupings(by),
-        weight, cluster, time, interval=None if anytime else "auto", train=train,
-        catalogue=catalogue, seen=seen, min_score=min_score, judge=judge, judge_rel=judge_rel,
+        run, qrels, default, RankingRules.of(options, gate, SpanOptions), attributes, con,
+        parse_groupings(by), weight, cluster, time, interval=None if anytime else "auto",
+        train=train, catalogue=catalogue, seen=seen, min_score=min_score, judge=judge,
+        judge_rel=judge_rel,
     )  # fmt: skip
     data = {"run": run} | ({} if baseline is None else {"baseline": baseline})
     for name in sorted(min_score) if isinstance(min_score, Mapping) else ():

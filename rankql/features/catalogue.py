@@ -28,6 +28,7 @@ from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.private import create_macros
 from rankql.core.tables.reader import fetch
 from rankql.core.tables.session import Session
+from rankql.core.tables.tables import Table
 
 # The columns of ranked rows that metrics of shown items read.
 USERS_OF, PLACE, SEEN, KNOWN = COLUMNS = [
@@ -89,7 +90,7 @@ def add_training(
         pairs = "SELECT DISTINCT query, item FROM train"
         counts = f"SELECT item, count(*) AS {USERS_OF} FROM ({pairs}) GROUP BY item"
         popular = f"{train}SELECT *, {place} FROM ({counts})"
-        inputs = inputs.with_beyond(popular=_load(session, "popular", popular))
+        inputs = inputs.with_beyond(popular=load_query(session, "popular", popular).sql)
         ((users,),) = fetch(session, f"{train}SELECT count(DISTINCT query) FROM train")
     size = 0
     if any(map(reads_catalogue, metrics)):
@@ -114,12 +115,12 @@ def cutoff(metrics: Sequence[Metric]) -> int | None:
     return None if len(cutoffs) < len(cutoffs_of_shown) else max(cutoffs, default=None)
 
 
-def _load(session: Session, label: str, sql: str) -> str:
+def load_query(session: Session, label: str, sql: str) -> Table:
     """A temporary table of a query, which the SQL of the result has without private names."""
     table = session.load(label, f"(\n{create_macros(session.con, sql)}\n)", text=False)
     name = [*session.loaded][-1]
     session.loaded[name] = f"CREATE TEMP TABLE {quote(name)} AS\n{sql}"
-    return table.sql
+    return table
 
 
 def _load_catalogue(
@@ -140,7 +141,7 @@ def _load_catalogue(
             steps = ctes.with_ctes(ctes.source_ctes(inputs, conventions))
             sql = f"{steps}{sql} UNION SELECT item FROM qrels WHERE rel IS NOT NULL"
             of = " of train and qrels"
-    known = _load(session, "catalogue", sql)
+    known = load_query(session, "catalogue", sql).sql
     ((size,),) = fetch(session, f"SELECT count(*) FROM {known}")
     return inputs.with_beyond(known=known, size=f"{size:,}{of}"), size
 

@@ -13,6 +13,8 @@ FOLDER = ROOT / "docs" / "metrics"
 def page(function):
     """The page of a function's family."""
     families = signatures.METRIC_FAMILIES
+    if not function:
+        return "../one-truth.md"  # of spans, which only evaluate has
     return next(f"{family}.md" for family in families if function in signatures.macros_of(family))
 
 
@@ -29,8 +31,8 @@ def table(name):
         low, high = (None if end is None else f"{end:g}" for end in (row["lowest"], row["highest"]))
         reach = f"≥ {low}" if high is None else f"{low} to {high}"
         cells = [
-            (f"[`{function}`]({home})" if name == "index.md" else f"`{function}`")
-            + ("" if row["name"] == function else f", `{row['name']}`"),
+            (f"[`{function or row['name']}`]({home})" if name == "index.md" else f"`{function}`")
+            + ("" if row["name"] == function or not function else f", `{row['name']}`"),
             f"`{row['columns']}`",
             row["level"],
             row["better"],
@@ -73,7 +75,7 @@ COUNTED = ("README.md", "pyproject.toml", "docs/index.md", "docs/zh/start.md")
 
 def counted(name):
     """A text with the number of metrics as it is now."""
-    n = rankql.metrics()["function"].n_unique()
+    n = len({*rankql.metrics()["function"]} - {""})  # functions of SQL and polars
     text = (ROOT / name).read_text("utf-8")
     text = re.sub(r"(?<=nDCG, MRR, MAP and )\d+(?= more)", str(n - 3), text)
     return re.sub(r"(?<=nDCG、MRR、MAP 等 )\d+(?= 个指标)", str(n), text)

@@ -11,7 +11,7 @@ from support.paths import ROOT
 
 NEEDED = "a parameter without a default"
 # Table macros that Python has in another form.
-SQL_ONLY = ("ranked_table", "monitor_days", "monitor_baseline")
+SQL_ONLY = ("ranked_table", "monitor_days", "monitor_baseline", "span_judged")
 CONSTANTS = {"NULL": None, "true": True, "false": False}
 
 

@@ -120,6 +120,11 @@ KEY_PLACES = {
     *("page", "pagenumber", "chunk", "chunkid", "chunkindex", "start", "end", "offset", "line"),
     *("startline", "endline", "section", "paragraph", "clause", "span"),
 }
+# Names of the two ends of a place, squashed; the second may be a length.
+ENDS = (
+    *(("start", "end"), ("charstart", "charend"), ("startchar", "endchar"), ("begin", "end")),
+    *(("firstline", "lastline"), ("startline", "endline"), ("offset", "length")),
+)
 # Those of what has places, if it is called like no item.
 PARENTS = {"source", "url", "file", "filename", "path", "filepath"}
 # The names of systems in a table of values per query, and in one of rankings.
@@ -174,6 +179,24 @@ def find_name(columns: Iterable[str], names: Iterable[str]) -> str | None:
                 alike = [x for x in columns if several and spell(x) == spell(name)]
                 return None if len(alike) > 1 else spelled[spell(name)]
     return None
+
+
+def find_ends(columns: Iterable[str], *named: Sequence[str]) -> tuple[str, ...]:
+    """The columns of the two ends of a place: those of these names, or of one known pair; () if
+    there are none.
+    """
+    columns = [*columns][::-1]
+    spelled = {squash(x.rpartition(".")[2]): x for x in columns} | {squash(x): x for x in columns}
+    pairs = ([*map(squash, pair)] for pair in (*named, *ENDS))
+    return next((tuple(map(spelled.__getitem__, x)) for x in pairs if {*x} <= {*spelled}), ())
+
+
+def describe_span(*tables: Iterable[str]) -> str:
+    """What to pass to count what chunks cover, if all tables have the ends of places; else ""."""
+    ends = [find_ends(columns) for columns in tables]
+    span = ends[0] if len({*ends}) == 1 else ends
+    text = f"To count what chunks cover together, pass span={span!r} and metrics such as SpanR@5"
+    return text if all(ends) else ""
 
 
 def is_called(column: str, names: Iterable[str]) -> bool:

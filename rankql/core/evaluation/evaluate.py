@@ -42,6 +42,7 @@ from rankql.core.tables.request import (
     EvaluationOptions,
     RankingRules,
     Request,
+    SpanOptions,
     parse_groupings,
     require_tables,
 )
@@ -71,7 +72,7 @@ def evaluate(
     interval: str | None = "auto",
     confidence: float = 0.95,
     output: str | os.PathLike[str] | None = None,
-    **options: Unpack[EvaluationOptions],
+    **options: Unpack[SpanOptions],
 ) -> Result:
     """Compute metrics per query for one or several runs, where your data lives.
 
@@ -213,6 +214,19 @@ def evaluate(
     groups : 'any', optional
         Relevant ids are lists of lists, and one id of each inner list suffices: see STREC@10, the
         share of the inner lists that are met, and AllRel@10.
+    span : pair of str, optional
+        Columns of the two ends of a chunk, and of a relevant span in the judgments: start and end,
+        in characters without the end itself.
+
+        Items are then documents, and SpanR@5, AllSpans@5, CharR@5, CharP@5 and CharIoU@5 count what
+        the first chunks cover together, or those of a context of 2,000 characters: SpanR@2000c. Two
+        pairs name the columns of run and judgments.
+    inclusive : bool, optional
+        With span, whether a span has its end too, as lines and pages do.
+    chunk : str, optional
+        With span, the column of the ids of chunks, which is not that of the documents.
+    evidence : str, optional
+        With span, the column of the judgments that several spans share if one of them suffices.
     conventions : str, optional
         Match another tool: trec_eval (version 9, as in pytrec_eval), trec_eval_10, sklearn, ranx,
         recbole, spark, mlflow, opensearch or elasticsearch, instead of rankql.
@@ -228,7 +242,7 @@ def evaluate(
     0.5
     """
     return evaluate_request(Request(
-        run, qrels, metrics, RankingRules.of(options, evaluate), attributes, con,
+        run, qrels, metrics, RankingRules.of(options, evaluate, SpanOptions), attributes, con,
         parse_groupings(by), weight, cluster, time, mean, interval, confidence, train, catalogue,
         seen, min_score, None if output is None else output_path(output, PARQUET), judge, judge_rel,
     ))  # fmt: skip

@@ -10,12 +10,14 @@ from rankql.core.metrics.metric_record import (
     AP_DENOMINATOR,
     CATALOGUE,
     CONTINUATION,
+    COVER,
     GRADED,
     IS_RELEVANT,
     NO_CUTOFF,
     RELEVANT,
     UNSEEN_NOVELTY,
     ExplanationSql,
+    K,
     MetricRecord,
 )
 
@@ -461,6 +463,24 @@ SHOWN = (
     _of_shown("unexpectedness", "Repeats", "avg(coalesce({seen}, 0))", better="neither"),
 )  # fmt: skip
 
+_of_spans = partial(MetricRecord, function="", undefined="no span is relevant")
+_of_whole_spans = partial(_of_spans, own=(K, COVER))
+_of_characters = partial(_of_spans, own=(K,))
+# Metrics of what the first k chunks cover together, which `evaluate` knows by name, with span=.
+SPANS = (
+    _of_whole_spans(name="SpanR", aliases=("SpanRecall",),
+                    text="Share of the relevant spans that the first k chunks cover together."),
+    _of_whole_spans(name="AllSpans",
+                    text="1 if the first k chunks cover all relevant spans together, else 0."),
+    _of_characters(name="CharR", aliases=("CharRecall",),
+                   text="Share of the relevant characters that the first k chunks have."),
+    _of_characters(name="CharP", aliases=("CharPrecision",),
+                   text="Share of the characters of the first k chunks that are relevant."),
+    _of_characters(name="CharIoU",
+                   text="Characters in both the first k chunks and the relevant spans, divided by "
+                   "those in either."),
+)  # fmt: skip
+
 RECORDS: tuple[MetricRecord, ...] = (
     *RELEVANCE, *COUNTS, *ORDER, *RATING, *MICRO, *GEOMETRIC, *WEIGHTED, *BEYOND
 )  # fmt: skip
@@ -501,6 +521,6 @@ def metrics() -> pl.DataFrame:
                 for name, option in record.options.items()
             ),
         }
-        for record in (*EVALUATED, *(record for record in RECORDS if not record.name))
+        for record in (*EVALUATED, *(record for record in RECORDS if not record.name), *SPANS)
     ]
     return pl.DataFrame(rows, schema_overrides={"lowest": pl.Float64, "highest": pl.Float64})

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # A file comes after those that it calls: common and packed first, and gain before debias.
 FAMILIES = (
     *("common", "packed", "gain", "precision", "cascade", "order", "rating", "catalogue"),
-    *("diversity", "labels", "debias", "propensity", "interleaving", "monitor", "weights"),
+    *("diversity", "labels", "debias", "propensity", "interleaving", "monitor", "weights", "spans"),
 )
 
 # DuckDB refuses two threads that write the macros into one database.

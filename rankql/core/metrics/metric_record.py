@@ -157,6 +157,8 @@ SIMILARITY = Parameter(
 )
 ALPHA = Parameter("alpha", 0.5, lowest=0, highest=1)
 UNSEEN = _choice("unseen", "zero", choices=("zero", "drop"))
+# The share of a span that must be covered; by default one character.
+COVER = Parameter("cover", above=0, highest=1)
 UNSEEN_NOVELTY = _choice("unseen", "one_user", choices=("one_user", "drop", "max"))
 
 # By name. AP_DENOMINATOR, CONTINUATION, GRADED and UNSEEN_NOVELTY mean something else.
@@ -246,6 +248,8 @@ class MetricRecord:
     explanation: ExplanationSql | None = None
     # Why databases other than DuckDB have no function of it. Empty: all of them have one.
     not_native: str = ""
+    # Its description, if it has no macro.
+    text: str = ""
     # Of a metric of shown items: its SQL over ranked rows, with the columns {users_of} (how many
     # have the item in train), {place} by it, {seen} (1 if this user has it) and {known} (is it in
     # the catalogue?).
@@ -261,6 +265,8 @@ class MetricRecord:
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """The parameters of the macro but its columns."""
+        if self.text:
+            return self.own
         known = PARAMETERS | {parameter.name: parameter for parameter in self.own}
         names = macros.read_parameters()[self.function]
         return tuple(known[name] for name in names if name in known)
@@ -268,6 +274,8 @@ class MetricRecord:
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """The columns that the macro reads."""
+        if self.text:
+            return ("document", "start", "end")
         return tuple(x for x in macros.read_parameters()[self.function] if x not in PARAMETERS)
 
     def native_options(self, engine: str) -> list[str]:
@@ -305,7 +313,7 @@ class MetricRecord:
     @property
     def definition(self) -> str:
         """Its description in one line."""
-        return macros.read_comments()[self.function]
+        return self.text or macros.read_comments()[self.function]
 
     @cached_property
     def compares_scores(self) -> bool:
@@ -351,11 +359,15 @@ class Metric:
     expression: str = ""
     # Of a metric of shown items, which has no record: that of its function.
     shown: MetricRecord | None = None
+    # Of a metric of spans, which is an expression too.
+    spans: MetricRecord | None = None
+    # Its cutoff, if it is the length of the context.
+    characters: int | None = None
 
     @property
     def known(self) -> MetricRecord | None:
         """The record of a metric that is not an expression of the user."""
-        return self.record or self.shown
+        return self.record or self.shown or self.spans
 
     @cached_property
     def name(self) -> str:
@@ -372,7 +384,7 @@ class Metric:
             for name, value in self.options.items()
             if name != "recall"
         )
-        k = self.options.get("recall", self.k)
+        k = self.options.get("recall", f"{self.characters}c" if self.characters else self.k)
         cutoff = "" if k is None else f"@{k}"
         return self.known.name + (f"({options})" if options else "") + cutoff
 
@@ -435,9 +447,9 @@ class Metric:
 
     def keeps_sign(self, conventions: Mapping[str, Any]) -> bool:
         """Does a negative grade make its value lower?"""
-        assert self.record
+        assert self.known
         keeps = self.value("negative", conventions) == "keep"
-        return self.record.sums_gains and (self.record.lowest is None or keeps)
+        return self.known.sums_gains and (self.known.lowest is None or keeps)
 
     def threshold(self, conventions: Mapping[str, Any]) -> float:
         """The grade from which an item is relevant."""

@@ -14,7 +14,8 @@ from rankql.core.base import errors
 from rankql.core.base.column_names import squash
 from rankql.core.base.errors import RankqlError, require
 from rankql.core.metrics import profiles
-from rankql.core.metrics.all_metrics import EVALUATED, FUNCTIONS, SHOWN
+from rankql.core.metrics.all_metrics import EVALUATED, FUNCTIONS, SHOWN, SPANS
+from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
 from rankql.core.metrics.metric_record import GAIN, RECALL, Metric, MetricRecord, Parameter
 from rankql.core.metrics.profiles import WITH_PARAMETERS
 
@@ -91,7 +92,7 @@ def split_metrics(text: Any) -> list[Any]:
         return [text]
     metrics: list[str] = []
     for name in "".join("\0" if part == "," else part for part in parts).split("\0"):
-        if metrics and re.fullmatch(r"\s*[\d.]+\s*", name):  # one more cutoff, or recall
+        if metrics and re.fullmatch(r"\s*[\d.]+[cCkK]?\s*", name):  # one more cutoff, or recall
             metrics[-1] += f",{name.strip()}"
         elif name.strip():
             metrics.append(name.strip())
@@ -208,7 +209,7 @@ def record_of(name: str) -> MetricRecord:
         (metric,) = parse_any(name)
     except (RankqlError, ValueError):
         return _OWN
-    return metric.record or _OWN
+    return metric.record or metric.spans or _OWN
 
 
 def _parse_one(text: str, profile: str = "") -> Iterator[Metric]:
@@ -252,7 +253,8 @@ def _parse_spelled(text: str, profile: str = "") -> Iterator[Metric]:
         yield Metric(None, k, label=own["label"].strip(), expression=own["sql"].strip())
     elif match := _NAME.fullmatch(text):
         subtopics, shown = _subtopic_record(match["name"]), find_shown(text)
-        record = subtopics or shown or _find_record(match["name"], match["k"])
+        spans = _SPANS.get(squash(match["name"]))
+        record = subtopics or shown or spans or _find_record(match["name"], match["k"])
         options = dict(_parse_options(text, record, match["options"] or ""))
         k = options.pop("k", None)
         twice = match["k"] is not None and (k is not None or RECALL.name in options)
@@ -260,6 +262,7 @@ def _parse_spelled(text: str, profile: str = "") -> Iterator[Metric]:
         for cutoff in [k] if match["k"] is None else match["k"].split(","):
             metric = _metric(text, record, options, cutoff)
             metric = replace(metric, record=None, shown=shown) if shown else metric
+            metric = _span_metric(metric) if spans else metric
             yield _subtopic_metric(metric) if subtopics else metric
     else:
         raise RankqlError(
@@ -277,6 +280,25 @@ def find_shown(text: str) -> MetricRecord | None:
 
 # The metrics of shown items by their names.
 _SHOWN = {squash(name): record for record in SHOWN for name in (record.name, *record.aliases)}
+
+
+# The metrics of spans by their names.
+_SPANS = {squash(name): record for record in SPANS for name in (record.name, *record.aliases)}
+
+
+def _span_metric(metric: Metric) -> Metric:
+    """The metric as an expression: the run has its values, and the judgments say if it is defined.
+
+    A missing query has 0.
+    """
+    value = f"coalesce(any_value({quote(span_column(metric))}), 0)"
+    expression = f"CASE WHEN max(rel) > 0 THEN {value} END"
+    return replace(metric, record=None, spans=metric.record, expression=expression)
+
+
+def span_column(metric: Metric) -> str:
+    """The column of the run with the values of a metric of spans."""
+    return f"{INTERNAL_PREFIX}{metric.canonical}"
 
 
 def _subtopic_record(name: str) -> MetricRecord | None:
@@ -416,11 +438,13 @@ def _set_metric(text: str) -> Iterator[Metric]:
 
 
 def _metric(text: str, record: MetricRecord, options: Mapping[str, Any], cutoff: object) -> Metric:
-    k = None
+    k, by_length = None, False
     if cutoff is not None and RECALL.name in record.options:
         options = {**options, RECALL.name: _parse_number(str(cutoff))}
     elif cutoff is not None:
         digits = str(cutoff).strip()
+        by_length = _is_length(text, record, digits)
+        digits = digits.removesuffix("c") if by_length else digits
         takes = record.has_cutoff or bool(record.of_shown)
         require(takes, f"{text!r}: {record.name} has no cutoff. Leave out @{digits}")
         if digits.lower() == "r":  # of each query
@@ -438,7 +462,22 @@ def _metric(text: str, record: MetricRecord, options: Mapping[str, Any], cutoff:
         name = f"{name.strip()}@{str(cutoff).strip()}"
     elif cutoff is not None and not name.endswith(str(cutoff)):  # it is an option
         name = ""
+    if by_length:
+        return Metric(record, None, options, name, characters=k)
     return Metric(record, k, options, name)
+
+
+def _is_length(text: str, record: MetricRecord, digits: str) -> bool:
+    """Is a cutoff the length of the context in characters, such as 2000c?"""
+    length = re.fullmatch(r"([1-9]\d*)([cCkK])", digits, re.ASCII)
+    if not length or (record not in SPANS and length[2] in "kK"):
+        return False
+    names = ", ".join(each.name for each in SPANS)
+    which = f"a cutoff by characters is one of {names}. Use {record.name}@10"
+    require(record in SPANS, f"{text!r}: {which}")
+    right = length[1] + ("000" if length[2] in "kK" else "") + "c"
+    require(digits == right, f"{text!r}: write @{right} for a context of so many characters")
+    return True
 
 
 def _parse_options(text: str, record: MetricRecord, options: str) -> Iterator[tuple[str, Any]]:

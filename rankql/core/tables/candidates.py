@@ -30,6 +30,8 @@ from rankql.core.base.column_names import (
     WEAK,
     WEAKER,
     WEAKER_LISTS,
+    describe_span,
+    find_ends,
     find_name,
     is_called,
     is_like_id,
@@ -298,7 +300,9 @@ def missing_role(table: Table, role: str, hint: str = "") -> RankqlError:
     likely = [x for x in ids if is_text(table.columns[x]) or is_like_id(x)]
     others = [x for x in ids if not any(is_called(x, ROLES[y]) for y in ("rel", "pos", "score"))]
     names = [*dict.fromkeys((*likely, *others))]
-    places = [x for x in names if role == "item" and squash(x) in KEY_PLACES]
+    ends = find_ends(names) if role == "item" else ()
+    hint += f". {describe_span(ends)}" if ends else ""
+    places = [x for x in names if role == "item" and squash(x) in KEY_PLACES and x not in ends]
     if texts := [x for x in names if is_text(table.columns[x]) and x not in places]:
         names = [x for x in names if x not in places or is_text(table.columns[x])]
         names += [f"{x}, {y}" for x in texts for y in places]

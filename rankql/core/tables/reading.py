@@ -78,6 +78,8 @@ def read_inputs(session: Session, request: Request) -> Inputs:
         options |= {"groups": "any", "rel": "1"}  # of each id
 
     def read(runs: Runs, tables: OtherTables, options: Mapping[str, Any]) -> Inputs:
+        if rules.span is not None:
+            runs, tables, options = call_extra("read ends", session, rules, runs, tables, options)
         inputs = _read_tables(session, runs, tables, options, by, request.catalogue)
         return replace(inputs, weight=request.weight)
 
@@ -152,7 +154,8 @@ def _judge(
     """The judgments with their roles, and those of forbidden items."""
     forbidden, qrels = options.get("forbidden") or "", tidy.qrels
     if qrels:
-        attributes = None if options.get("groups") else [*by, forbidden]
+        several = options.get("groups") or options.get("span")  # rows of an item
+        attributes = None if several else [*by, forbidden]
         ranked = [*runs.values()]
         qrels = _assign_qrels(session, qrels, tidy.names[1], ranked, attributes)
     return mark_forbidden(session, qrels, forbidden) if forbidden else (qrels, None)
@@ -259,8 +262,8 @@ def _assign_qrels(
     runs: Sequence[Table],
     by: Sequence[str] | None,
 ) -> Table:
-    """The judgments with their roles, and one grade for each query and item. by: None for groups,
-    of which several may have an item.
+    """The judgments with their roles, and one grade for each query and item. by: None for groups
+    and spans, of which several may have an item.
     """
     table = assign_roles(table, names, ("query", "item", "rel"), only=True)
     refuse_padding(session, table, next(iter(runs), None))

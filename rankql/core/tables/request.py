@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from rankql.core.base.column_names import ROLES, find_name, name_expression, squash
+from rankql.core.base.doors import call_extra
 from rankql.core.base.errors import RankqlError, require, require_choice
 from rankql.core.metrics.conventions import ConventionOptions, Conventions, choose, describe_option
 from rankql.core.metrics.parse import is_metric
@@ -73,6 +74,15 @@ class EvaluationOptions(RowOptions, ConventionOptions, total=False):
     none_judged: Literal["error", "zero"] | None
 
 
+class SpanOptions(EvaluationOptions, total=False):
+    """The options of `evaluate`, `compare` and `gate`, which may read spans of documents."""
+
+    span: Sequence[str] | Sequence[Sequence[str]] | None
+    inclusive: bool | None
+    chunk: str | None
+    evidence: str | None
+
+
 @dataclass(frozen=True)
 class RankingRules:
     """How tables become rankings: the columns, the order of the rows, the conventions."""
@@ -95,6 +105,8 @@ class RankingRules:
     unjudged_queries: str | None = None
     # "zero": a run may have no judged item, and its values are 0.
     none_judged: str | None = None
+    # The columns of the two ends of a chunk and of a relevant span: `features/spans`.
+    span: Any = None
     # The options of the caller.
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -133,9 +145,11 @@ class RankingRules:
         cls, options: Mapping[str, Any], function: Callable[..., Any], kind: Any = EvaluationOptions
     ) -> RankingRules:
         """The options of a call; refuse those that neither the function nor their kind has."""
+        if not {"span", "inclusive", "chunk", "evidence"}.isdisjoint(options):
+            call_extra("require spans", options, function)
         require_known_options(options, function, kind)
         names = ("system", "descending", "order", "collapse", "positions", "ignore_identical_ids",
-                 "forbidden", "groups", "unjudged_queries", "none_judged")  # fmt: skip
+                 "forbidden", "groups", "unjudged_queries", "none_judged", "span")  # fmt: skip
         conventions = choose(options)
         if options.get("unjudged_queries") == "count":
             undefined = conventions.undefined

@@ -22,7 +22,7 @@ from rankql.core.tables.candidates import fields_of
 from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.reader import infer_types
 from rankql.core.tables.reading import OtherTables
-from rankql.core.tables.request import RankingRules, Request
+from rankql.core.tables.request import RankingRules, Request, SpanOptions
 from rankql.core.tables.session import Session
 from rankql.core.tables.tables import OF_OBJECTS, Runs, Table, is_nested, quote_name
 from rankql.shapes.ask.pairs import FEW_QUERIES, find_pairs
@@ -244,7 +244,8 @@ def _with_call(
         opened[0] = session.table(request.run, "run")
     runs = {None: opened[0]} if opened[0] else runs
     tables = {**tables, "qrels": opened[1]} if opened[1] else tables
-    rules = RankingRules.of({x: y for x, y in options.items() if x != "judge_rel"}, _with_call)
+    options.pop("judge_rel", None)
+    rules = RankingRules.of(options, _with_call, SpanOptions)
     key = rules.columns["query"]
     sampled = {x: _sample(session, table, key) for x, table in runs.items()}
     run: Any = sampled[None] if [*sampled] == [None] else sampled

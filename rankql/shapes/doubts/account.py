@@ -48,10 +48,8 @@ from rankql.core.tables.numbers.order import order_of_scores
 from rankql.core.tables.reading import note_doubts
 from rankql.core.tables.session import Session
 from rankql.core.tables.tables import (
-    FIRST_ROWS,
     Table,
     id_text,
-    is_id,
     is_number,
     is_text,
     label_in,
@@ -63,6 +61,7 @@ from rankql.shapes.doubts.rivals import (
     orders_items,
     other_level,
     other_orders,
+    part_of_key,
     shared_column,
 )
 from rankql.shapes.doubts.sample import Pair, Reading
@@ -227,49 +226,6 @@ def _order_of_lists(pair: Pair) -> Iterator[str]:
 
 def _order_of_scores(pair: Pair) -> Iterator[str]:
     return order_of_scores(pair.run.session, pair.run.table, pair.named)
-
-
-def _part_of_key(pair: Pair) -> Iterator[str]:
-    """A column of both sides that differs for the same query and item."""
-    run, qrels = pair.run, pair.qrels
-    if qrels is None:
-        return
-    known = {squash(x.rpartition(".")[2]): x for x in run.free if x not in qrels.used}
-    for name, (sql, kind) in qrels.free.items():
-        tail = squash(name.rpartition(".")[2])
-        own = known.get(tail)
-        if own is None or (pair.is_one_table and "." not in name) or kind[-1:] == "]":
-            continue
-        place = tail in KEY_PLACES
-        if not (place or is_id(kind)) or orders_items(tail) or is_called(tail, ROLES["rel"]):
-            continue
-        if is_text(kind) and not place:  # texts and titles are read whole to compare them
-            rows = qrels.rows if qrels.column else qrels.table.sql
-            first = f"SELECT {sql} AS t FROM {rows} LIMIT {FIRST_ROWS}"
-            if qrels.value(f"SELECT avg(CAST(contains(trim(t), ' ') AS INT)) > 0.5 FROM ({first})"):
-                continue
-        mine = f"SELECT {run.query} AS q, {run.item} AS i, CAST({run.free[own][0]} AS VARCHAR) AS v"
-        theirs = f"SELECT {qrels.query} AS q, {qrels.item} AS i, CAST({sql} AS VARCHAR) AS w"
-        sql = f"""SELECT count(*), count(*) FILTER (list_contains(vs, w)) FROM
-            (SELECT q, i, list(v) AS vs FROM ({mine} FROM {run.rows}) WHERE v IS NOT NULL
-                GROUP BY ALL)
-            JOIN (SELECT DISTINCT * FROM ({theirs} FROM {qrels.rows}) WHERE w IS NOT NULL)
-            USING (q, i)"""
-        common, equal = run.session.row(sql)
-        if equal == common or not (place or equal >= 0.1 * common):
-            continue
-        text = f"{own} of {run.table.label} and {name} of {qrels.table.label} differ for "
-        text += f"{common - equal:,} of {common:,} items that both have{run.extent}"
-        if "item" in pair.named:
-            yield f"{text}. They are not read"
-            continue
-        keys = [
-            ", ".join((x, y.removeprefix(f"{side.column}.") if side.column else y))
-            for side, x, y in ((run, run.name, own), (qrels, qrels.name, name))
-        ]
-        key = {"item": keys if keys[0] != keys[1] else keys[0]}
-        text += ". Are they a part of the item's key?"
-        raise Question(text, [key, pair.named_items()])
 
 
 def _split_by_type(pair: Pair) -> Sequence[str]:
@@ -585,7 +541,7 @@ DOUBTS: Sequence[Doubt] = (
     _grades,
     _order_of_lists,
     _order_of_scores,
-    _part_of_key,
+    part_of_key,
     other_level,
     found_list,
     _other_lists,

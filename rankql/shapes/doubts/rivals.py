@@ -12,6 +12,7 @@ from rankql.core.base.column_names import (
     KEY_PLACES,
     ROLES,
     WEAKER,
+    describe_span,
     is_called,
     is_distance,
     is_part,
@@ -28,7 +29,7 @@ from rankql.core.metrics.macros import quote
 from rankql.core.tables.candidates import fields_of
 from rankql.core.tables.numbers.order import other_order
 from rankql.core.tables.reader import first_rows
-from rankql.core.tables.tables import is_id, is_number
+from rankql.core.tables.tables import FIRST_ROWS, is_id, is_number, is_text
 from rankql.shapes.doubts.sample import Pair, Reading
 
 # Names of what has a ranking of its own in each query, of what may have, and of what documents
@@ -249,3 +250,48 @@ def orders_items(name: str) -> bool:
     tail = name.rpartition(".")[2]
     known = (*ROLES["score"], *ROLES["pos"])
     return is_called(tail, known) or not _ORDERS.isdisjoint(words_of(tail))
+
+
+def part_of_key(pair: Pair) -> Iterator[str]:
+    """A column of both sides that differs for the same query and item."""
+    run, qrels = pair.run, pair.qrels
+    if qrels is None:
+        return
+    known = {squash(x.rpartition(".")[2]): x for x in run.free if x not in qrels.used}
+    for name, (sql, kind) in qrels.free.items():
+        tail = squash(name.rpartition(".")[2])
+        own = known.get(tail)
+        if own is None or (pair.is_one_table and "." not in name) or kind[-1:] == "]":
+            continue
+        place = tail in KEY_PLACES
+        if not (place or is_id(kind)) or orders_items(tail) or is_called(tail, ROLES["rel"]):
+            continue
+        if is_text(kind) and not place:  # texts and titles are read whole to compare them
+            rows = qrels.rows if qrels.column else qrels.table.sql
+            first = f"SELECT {sql} AS t FROM {rows} LIMIT {FIRST_ROWS}"
+            if qrels.value(f"SELECT avg(CAST(contains(trim(t), ' ') AS INT)) > 0.5 FROM ({first})"):
+                continue
+        mine = f"SELECT {run.query} AS q, {run.item} AS i, CAST({run.free[own][0]} AS VARCHAR) AS v"
+        theirs = f"SELECT {qrels.query} AS q, {qrels.item} AS i, CAST({sql} AS VARCHAR) AS w"
+        sql = f"""SELECT count(*), count(*) FILTER (list_contains(vs, w)) FROM
+            (SELECT q, i, list(v) AS vs FROM ({mine} FROM {run.rows}) WHERE v IS NOT NULL
+                GROUP BY ALL)
+            JOIN (SELECT DISTINCT * FROM ({theirs} FROM {qrels.rows}) WHERE w IS NOT NULL)
+            USING (q, i)"""
+        common, equal = run.session.row(sql)
+        if equal == common or not (place or equal >= 0.1 * common):
+            continue
+        text = f"{own} of {run.table.label} and {name} of {qrels.table.label} differ for "
+        text += f"{common - equal:,} of {common:,} items that both have{run.extent}"
+        if "item" in pair.named:
+            yield f"{text}. They are not read"
+            continue
+        if spans := describe_span(run.free, qrels.free):
+            raise Question(f"{text}. {spans}", [pair.named_items()])
+        keys = [
+            ", ".join((x, y.removeprefix(f"{side.column}.") if side.column else y))
+            for side, x, y in ((run, run.name, own), (qrels, qrels.name, name))
+        ]
+        key = {"item": keys if keys[0] != keys[1] else keys[0]}
+        text += ". Are they a part of the item's key?"
+        raise Question(text, [key, pair.named_items()])

@@ -22,6 +22,7 @@ TASKS = {
     *("associate", "audit", "check", "combine", "compare", "convert", "evaluate", "explain"),
     *("funnel", "gate", "grade_events", "judges", "metrics", "min_scores", "verify", "monitor"),
     *("native_sql", "plain_sql", "queries_needed", "read_values", "register", "translate"),
+    "span_judgments",
 }
 METRICS = [name for name in rankql.__all__ if name not in TASKS and name[0].islower()]
 MACRO = re.compile(r"^CREATE OR REPLACE MACRO (\w+)", re.MULTILINE)

@@ -5,7 +5,7 @@ import ast
 import pytest
 
 import rankql
-from rankql.core.metrics.all_metrics import FUNCTIONS, RECORDS
+from rankql.core.metrics.all_metrics import FUNCTIONS, RECORDS, SPANS
 from rankql.core.metrics.parse import lower_is_better
 from support import completeness, signatures
 from support.metric_engines import Sql
@@ -96,7 +96,8 @@ def test_the_better_direction_is_that_of_better_items_on_top(name):
 def test_metrics_is_the_table_of_them():
     table = rankql.metrics()
     assert table["name"].is_unique().all()
-    assert set(table["function"]) == {*FUNCTIONS}
+    assert set(table["function"]) == {*FUNCTIONS, ""}  # "": metrics of spans
+    assert {*table.filter(function="")["name"]} == {record.name for record in SPANS}
     micro = table.filter(name="microP").row(0, named=True)
     assert (micro["level"], micro["function"]) == ("rankings", "micro_precision_at")
     lower = {*table.filter(better="lower")["name"]}

@@ -293,7 +293,7 @@ def _unanswerable(evidence: Evidence) -> Iterable[Facts]:
     ]  # fmt: skip
     for total, count in evaluation.run_sql(sql):
         leave = f"leave{'s' * (len(others) == 1)} {'it' if count == 1 else 'them'} out; "
-        if count:
+        if count and not any(m.spans for m in evaluation.metrics):
             yield {"count": count, "total": total,
                    "others": f"{join_words(others)} {leave}" if others else ""}  # fmt: skip
 

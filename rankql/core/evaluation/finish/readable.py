@@ -257,7 +257,7 @@ def own_metric(metric: Metric) -> str:
 def is_cut(metric: Metric) -> bool:
     """Is it a metric of the user that a CTE of its own computes?"""
     own = metric.record is None and (metric.k is not None or metric.shown is not None)
-    return own and not is_catalogue(metric)
+    return own and not (metric.spans or is_catalogue(metric))
 
 
 def cut_column(metric: Metric) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 import rankql
-from rankql.core.base.column_names import SUBTOPIC_NAMES
+from rankql.core.base.column_names import SUBTOPIC_NAMES, SUBTOPICS
 from rankql.core.evaluation.finish import readable
 from rankql.core.evaluation.finish.ctes import with_source_ctes
 from rankql.core.evaluation.means.means import Meta, average_slices
@@ -99,7 +99,7 @@ class Evaluation:
         tables = (*self.inputs.tables, *self.inputs.beyond.tables)
         rules = self.request and self.request.rules
         read = {*self.inputs.extra, rules and rules.collapse}
-        read |= {*SUBTOPIC_NAMES} if self.inputs.subtopics else set()
+        read |= {*SUBTOPIC_NAMES, SUBTOPICS} if self.inputs.subtopics else set()
         columns = {}
         for table in tables:
             unread = [name for name in table.unread if name not in read]

@@ -44,6 +44,8 @@ def make_plan(session: Session, request: Request) -> Evaluation:
     conventions, groupings = request.rules.conventions, request.groupings
     metrics, grouped = parse(request.metrics, conventions.profile), bool(request.rules.groups)
     metrics = [*map(of_groups, metrics)] if grouped else metrics
+    if request.rules.span is not None or any(metric.spans for metric in metrics):
+        call_extra("require metrics", request, metrics)
     inputs = read_rankings(session, request, reads_grades(metrics))
     validate_columns(session, inputs, counted=True)
     if inputs.beyond.catalogue is not None or request.seen or any(m.shown for m in metrics):

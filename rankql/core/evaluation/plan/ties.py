@@ -22,6 +22,9 @@ _ORDERS = {
     "best judged": f"rel IS NULL ASC, {BY_ITEM}",
     "worst judged": f"rel IS NULL DESC, {BY_ITEM}",
 }
+# Chunks are ordered by their places, where they are read as spans of documents.
+PLACE = "place"
+_ORDERS[PLACE] = "encode(CAST(document AS VARCHAR)), s, e"
 # Those that give each item one position, and read no grade.
 WITHOUT_GRADES = ("item", "order")
 
