@@ -4,8 +4,8 @@ import polars as pl
 import pytest
 
 import rankql
-from rankql.core.base.errors import Question
 from support.parameters import few
+from support.reading import asked
 
 LOG = pl.DataFrame([
     (f"s{n}", f"u{n % 7}", "movil" if n % 2 else "web", f"p{(n * 3 + place) % 40}", place,
@@ -19,9 +19,8 @@ NAMED = {"query": "sesion", "item": "producto", "pos": "hueco"}
 @pytest.mark.parametrize("named", [{}, NAMED], ids=["nothing", "all but the grades"])
 def test_a_log_beside_attributes_of_its_queries(named, flags):
     log = LOG.with_columns(pl.col("pulsado").cast(pl.Boolean)) if flags else LOG
-    with pytest.raises(Question) as asked:
-        rankql.evaluate(log, metrics="RR", **named)
-    call = {**named, **asked.value.calls[0]}
+    question = asked(log, **named)
+    call = {**named, **question.calls[0]}
     assert call.items() <= {**NAMED, "rel": "pulsado"}.items()  # flags need no item
     expected = rankql.evaluate(LOG.rename({"pulsado": "rel"}), metrics="RR", **NAMED)["RR"]
     assert rankql.evaluate(log, metrics="RR", **call)["RR"] == expected
@@ -41,6 +40,4 @@ def test_no_grades_are_offered_where_others_fit_or_they_do_not(name):
         "of the query": LOG.with_columns(pulsado=pl.col("sesion").str.slice(1).cast(int) % 2),
         "slot_number": LOG.rename({"pulsado": "slot_number"}),
     }  # fmt: skip
-    with pytest.raises(Question) as asked:
-        rankql.evaluate(tables[name], metrics="RR", **NAMED)
-    assert not any("rel" in call for call in asked.value.calls)
+    assert not any("rel" in call for call in asked(tables[name], **NAMED).calls)
