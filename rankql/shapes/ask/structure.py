@@ -23,7 +23,7 @@ from rankql.shapes.ask.trials import makes_sense
 _ROWS, _COLUMNS, _SYSTEMS = 20_000, 6, 50
 
 
-def name_columns(
+def name_by_structure(
     session: Session, run: Table, qrels: Table | None, options: Mapping[str, Any]
 ) -> list[Call]:
     """Calls that name the query and the item, and the places and the systems of rows that have
