@@ -26,7 +26,7 @@ from rankql.core.tables.request import RankingRules, Request, SpanOptions
 from rankql.core.tables.session import Session
 from rankql.core.tables.tables import OF_OBJECTS, Runs, Table, is_nested, quote_name
 from rankql.shapes.ask.pairs import FEW_QUERIES, find_pairs
-from rankql.shapes.ask.structure import name_columns, name_grades
+from rankql.shapes.ask.structure import name_by_structure, name_grades
 from rankql.shapes.ask.trials import as_question, has_matches, is_open, verified
 from rankql.shapes.choose.paths import find_paths
 
@@ -71,7 +71,7 @@ def offer_calls(
             for call in asked.calls
         ]
     if runs and all({*x} <= {"query", "item"} for x in asked.calls):
-        calls = name_columns(session, next(iter(runs.values())), tables["qrels"], options)
+        calls = name_by_structure(session, next(iter(runs.values())), tables["qrels"], options)
         asked.calls = calls + [x for x in asked.calls if x not in calls]
     if isinstance(asked, Ungraded) and runs and not (asked.calls or tables["qrels"]):
         asked.calls = name_grades(session, next(iter(runs.values())), options)

@@ -34,7 +34,7 @@ _ROWS, _COLUMNS, _SYSTEMS = 20_000, 6, 50
 _GRADES = 10
 
 
-def name_columns(
+def name_by_structure(
     session: Session, run: Table, qrels: Table | None, options: Mapping[str, Any]
 ) -> list[Call]:
     """Calls that name the query and the item, and the places and the systems of rows that have

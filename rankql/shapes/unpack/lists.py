@@ -47,7 +47,14 @@ from rankql.core.tables.tables import (
     require_column,
     text_number,
 )
-from rankql.shapes.choose.cells import Items, find_items, split_cell, split_groups, unpack_cells
+from rankql.shapes.choose.cells import (
+    Items,
+    find_items,
+    join_grades,
+    split_cell,
+    split_groups,
+    unpack_cells,
+)
 from rankql.shapes.choose.choice import (
     ROW,
     Choice,
@@ -57,7 +64,6 @@ from rankql.shapes.choose.choice import (
     named_columns,
 )
 from rankql.shapes.choose.row_keys import find_row_keys, require_one_row
-from rankql.shapes.unpack.graded_lists import join_grades
 from rankql.shapes.unpack.unnamed import require_known_list, require_known_lists
 
 # The column with the places in a list.
