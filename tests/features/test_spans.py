@@ -381,3 +381,10 @@ def test_chunks_without_a_score_are_noted():
     result = evaluate(CHUNKS.with_columns(score=pl.Series([3.0, None, 1.0, 1.0])))
     assert result.per_query["SpanR@2"].to_list() == [1, 0]
     assert "1 of 4 chunks is without a score or position" in str(result.data_notes[-1])
+
+
+def test_queries_without_spans_are_left_out_and_offer_nothing_that_is_refused():
+    result = evaluate(qrels=TRUTH.filter(query="a"))
+    assert "1 of 2 not judged and left out ('b')" in repr(result)
+    with pytest.raises(RankqlError, match="unjudged_queries"):
+        evaluate(qrels=TRUTH.filter(query="a"), unjudged_queries="count")

@@ -126,12 +126,13 @@ def _unjudged(evidence: Evidence) -> Iterable[Facts]:
     runs = [each for each in evidence.counters.queries if each.judged]
     known = [*dict.fromkeys(query for each in runs for query in each.unjudged or ())]
     most = max((each.queries - each.judged for each in runs), default=0)
+    fixed = option or not inputs.qrels or any(x.spans for x in evidence.evaluation.computed)
     of_runs = {
         "lacking": max((1 - x.judged / x.queries for x in runs), default=0.0),
         "shares": format_shares((str(x.system), x.queries - x.judged, x.queries) for x in runs),
         "some": format_examples(known[:3]) + ", ..." * (max(most, len(known)) > 3),
         "effect": "counted with nothing relevant" if counts else "left out",
-        "offer": "" if option or not inputs.qrels else "; unjudged_queries='count' counts them",
+        "offer": "" if fixed else "; unjudged_queries='count' counts them",
     }
     for system, queries, judged, unjudged in runs:
         if count := queries - judged:
