@@ -204,7 +204,10 @@ def _unpivot_labels(call: Mapping[str, Any]) -> dict[str, Any]:
     errors.require("annotator" not in call, message)
     data, labels = call["frame"], [column(name) for name in call["label"]]
     own = {x: _as_key(call[x]) for x in ("unit", "slice") if call.get(x) is not None}
-    frame = pandas_to_polars(data) if is_pandas(data) else read_rows(data)  # NaN is no label
+    try:
+        frame = pandas_to_polars(data) if is_pandas(data) else read_rows(data)  # NaN is no label
+    except (TypeError, ValueError) as error:  # of pandas, of which names may occur twice
+        raise errors.RankqlError(f"The labels cannot be read: {error}") from error
     require_columns(frame, *labels, *(column(x) for x in own.values()))
     names = [label.meta.output_name() for label in labels]
     keys = {"unit": _INDEX, **own}
@@ -250,7 +253,8 @@ def _add_column(
     if options.get("seen") is not None:  # the macro reads them under these names
         for role, default in (("query", "user"), ("item", "item")):
             own = recognise(role, known) if columns[role] is None else None
-            exprs += [pl.col(own).alias(default)] if own else []
+            taken = {x.meta.output_name() for x in exprs}
+            exprs += [pl.col(own).alias(default)] if own and default not in taken else []
     query = f"SELECT {_INDEX}, {name} FROM {_macro_call(macro, {**names, **options})}"
 
     def values(rows: pl.Series) -> pl.Series:

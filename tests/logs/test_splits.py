@@ -398,12 +398,6 @@ EARLIER, FIRST = "no user has an earlier event to train on", "since= is the firs
     [
         (leave_one_out, {}, "train", f"test is empty, because {EARLIER}"),
         (rankql.time_split, {"since": 1}, "test", f"train is empty, because {FIRST}"),
-        (
-            rankql.time_split,
-            {"share": 0.5, "query": "user"},
-            "train",
-            f"test is empty, because {EARLIER}",
-        ),
     ],
 )
 def test_an_empty_part_has_a_warning(function, options, part, text):

@@ -49,6 +49,7 @@ COMMANDS = {
     "judges": "q.csv q.csv", "metrics": "", "min-scores": "run.csv zeros.csv",
     "monitor": "days.csv --metric RR", "popular": "shop.csv -o popular.csv",
     "report": "run.csv old.csv q.csv -o r.html", "sql": "",
+    "span-judgments": "chunks.csv spans.csv -o judged.parquet",
     "split": "shop.csv -o train.csv test.csv --last 5", "verify": "result.json run.csv q.csv",
 }  # fmt: skip
 
@@ -96,6 +97,9 @@ QRELS.with_columns(rel=pl.Series([1, 0, 0] * 4)).write_csv("zeros.csv")
 DAYS.write_csv("days.csv")
 shop = DAYS.select(user="query", item=pl.col("item") + pl.col("day").cast(pl.String), day="day")
 shop.write_csv("shop.csv")
+PLACES = pl.DataFrame({"document": [*"ab"], "start": [0, 5], "end": [9, 9]})
+PLACES.write_csv("chunks.csv")
+PLACES.with_columns(query=pl.Series(["q1", "q2"])).write_csv("spans.csv")
 for name in ("values", "money"):
     QRELS.select("query", pl.Series(name, range(12))).write_csv(f"{name}.csv")
 rankql.evaluate(RUN, QRELS, "RR").save("result.json")

@@ -368,7 +368,9 @@ _COUNTS = _ORDINALS | {"label", "count", "level", "group", "number"}
 
 def is_no_grade(name: str) -> bool:
     """Is a number with this name a place, a tenant or an id?"""
-    return number_kind(name) == "place" or is_like_id(name) or bool(words_of(name) & _ORDINALS)
+    words = words_of(name)
+    is_ids = is_like_id(name) and "by" not in words  # not relevance_by_id
+    return number_kind(name) == "place" or is_ids or bool(words & _ORDINALS)
 
 
 def names_small_number(name: str) -> bool:

@@ -96,7 +96,8 @@ def span_judgments(
     require_flag("collection", collection)
     if inclusive is not None:
         require_flag("inclusive", inclusive)
-    names: list[Any] = [item, item] if isinstance(item, str | None) else [*item]
+    listed = [*item] if isinstance(item, list | tuple) else []
+    names: list[Any] = [item, item] if isinstance(item, str | None) else listed
     require(len(names) == 2, f"item must be a column, or those of chunks and spans, not {item!r}")
     options = {"inclusive": inclusive, "chunk": chunk, "evidence": evidence}
     with open_session(con, chunks, spans) as session:

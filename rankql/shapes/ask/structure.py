@@ -40,7 +40,7 @@ def name_by_structure(
     """Calls that name the query and the item, and the places and the systems of rows that have
     them; the likeliest first.
     """
-    roles = {x: options[x] for x in ("query", "item", "rel", "score", "pos", "system")}
+    roles = {x: options.get(x) for x in ("query", "item", "rel", "score", "pos", "system")}
     nested = any(map(is_nested, run.columns.values()))
     if nested or not all(x is None or (isinstance(x, str) and run.has(x)) for x in roles.values()):
         return []
@@ -85,7 +85,7 @@ def name_grades(session: Session, table: Table, options: Mapping[str, Any]) -> l
     from 0, or of flags, that differ and repeat within queries, if no column of a few texts does.
     """
     roles = ("query", "item", "score", "pos", "system")
-    known = [options[x] or (table.find(x) if x != "system" else None) for x in roles]
+    known = [options.get(x) or (table.find(x) if x != "system" else None) for x in roles]
     key, item, *_ = known
     if not (isinstance(key, str) and table.has(key) and isinstance(item, str) and table.has(item)):
         return []

@@ -121,7 +121,7 @@ def makes_sense(call: Call) -> bool:
         return False
     if any(list_side(x) or (names_system(x) and not is_called(x, ["run_id"])) for x in queries):
         return False
-    if any(is_called(x, TIMES) or is_like_id(x) for x in (*grades, *scores)):
+    if any(is_called(x, TIMES) for x in (*grades, *scores)) or any(map(is_like_id, scores)):
         return False
     places = [re.sub(r"[\d\W]+$", "", x) for x in _names(call.get("pos"))]  # id + 1, qid2
     if any(is_like_id(x) or rank_of("query", x) is not None for x in places):

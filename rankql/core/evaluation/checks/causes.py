@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from rankql.core.evaluation.checks.looks import rank_gap
+from rankql.core.evaluation.checks.looks import SMALL_ID, rank_gap
 from rankql.core.evaluation.reduce.reduce import Reduction
 from rankql.core.tables.reader import first_rows
 from rankql.core.tables.tables import FIRST_ROWS, is_text
@@ -89,7 +89,12 @@ class Causes:
         if qrels is None or (frame := frames.get(qrels.sql)) is None:
             return False
         both = [frame[x] for x in (qrels.roles["query"], qrels.roles["item"]) if x in frame]
-        return len({x.dtype for x in both}) == 1 < len(both) and (both[0] == both[1]).any()
+        if len({x.dtype for x in both}) > 1 or len(both) < 2:
+            return False
+        same = both[0] == both[1]
+        # Small numbers count rows.
+        numbered = both[0].dtype.is_integer()
+        return bool((same & (both[0] >= SMALL_ID) if numbered else same).any())
 
     @property
     def finds_itself(self) -> bool:
