@@ -119,12 +119,8 @@ class Verdict(EvaluatedTable):
 
     def remarks(self) -> list[text.Note]:
         """Where the limits are that are not displayed, and the other lines below the table."""
-        if not (hidden := len(self.table.filter(self._hidden))):
-            return super().remarks()
-        words = (
-            f"{text.format_count(hidden, 'slice')} that passed. .table and --format csv have all"
-        )
-        return [text.Note(words, heading=NOT_SHOWN), *super().remarks()]
+        hidden = [f"{name}. .table and --format csv have all" for name, _ in self._folded()]
+        return [*(text.Note(x, heading=NOT_SHOWN) for x in hidden), *super().remarks()]
 
     def _facts(self) -> list[str]:
         named = [f"{name} {value}" for name, value in self.inputs.items()]

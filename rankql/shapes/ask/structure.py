@@ -6,7 +6,7 @@ what repeats nevertheless was ranked by several systems.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -40,13 +40,9 @@ def name_by_structure(
     """Calls that name the query and the item, and the places and the systems of rows that have
     them; the likeliest first.
     """
-    roles = {x: options.get(x) for x in ("query", "item", "rel", "score", "pos", "system")}
+    known = _known_columns(run, options)
     nested = any(map(is_nested, run.columns.values()))
-    if nested or not all(x is None or (isinstance(x, str) and run.has(x)) for x in roles.values()):
-        return []
-    try:
-        known = {x: y or (run.find(x) if x != "system" else None) for x, y in roles.items()}
-    except RankqlError:  # one of several, which is asked
+    if nested or not known or not _are_columns(run, known.values()):
         return []
     query, item, pos, system = (known[x] for x in ("query", "item", "pos", "system"))
     if query and item and (qrels or pos or known["score"]):
@@ -84,13 +80,11 @@ def name_grades(session: Session, table: Table, options: Mapping[str, Any]) -> l
     """The call that names the grades of a table of rankings: the only column of a few whole numbers
     from 0, or of flags, that differ and repeat within queries, if no column of a few texts does.
     """
-    roles = ("query", "item", "score", "pos", "system")
-    known = [options.get(x) or (table.find(x) if x != "system" else None) for x in roles]
-    key, item, *_ = known
-    if not (isinstance(key, str) and table.has(key) and isinstance(item, str) and table.has(item)):
+    known = _known_columns(table, options)
+    key, item, kinds = known.get("query"), known.get("item"), table.columns
+    if not (key and item and _are_columns(table, (key, item))):
         return []
-    kinds = table.columns
-    free = [x for x in table.own_columns if x not in known and not is_row_number(x)]
+    free = [x for x in table.own_columns if x not in known.values() and not is_row_number(x)]
     free = [x for x in free if not words_of(x) & NO_GRADES]
     free = [x for x in free if is_text(kinds[x]) or is_number(kinds[x]) or kinds[x] == "BOOLEAN"]
     numbers = {x: f"TRY_CAST({quote(x)} AS DOUBLE)" for x in free if not is_text(kinds[x])}
@@ -106,6 +100,20 @@ def name_grades(session: Session, table: Table, options: Mapping[str, Any]) -> l
     fit = session.row(f"SELECT {looks} FROM (FROM {table.sql} LIMIT {_ROWS})")
     names = [x for x, y in zip(free, fit, strict=True) if y]
     return [{"rel": x} for x in names] if len(names) == 1 and names[0] in numbers else []
+
+
+def _known_columns(table: Table, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What names each role, or its column of a usual name; {} where several have one."""
+    named = {x: options.get(x) for x in ("query", "item", "rel", "score", "pos", "system")}
+    try:
+        return {x: y or (table.find(x) if x != "system" else None) for x, y in named.items()}
+    except RankqlError:  # which is asked
+        return {}
+
+
+def _are_columns(table: Table, names: Iterable[Any]) -> bool:
+    """Is each a column of the table, if it is named at all?"""
+    return all(x is None or (isinstance(x, str) and table.has(x)) for x in names)
 
 
 def _look(
