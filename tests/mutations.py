@@ -1,11 +1,13 @@
 """How many small edits of the code the tests notice.
 
-python tests/mutations.py --package rankql/logs --tests tests/logs --edits 20 --seed 1
+python tests/mutations.py --package rankql/logs rankql/pages --edits 20 --seed 1
 
 Each edit changes one operator, number or name in a copy of the repository, where pytest then runs
-the tests with -x. An edit that no test notices is printed with its place, and so is one whose tests
-took too long: nobody knows whether they would have noticed it. --package may also be a file, or
-`sql`. The same seed edits the same places as long as the code stays as it is.
+the light tests of its folder with -x: of the files that --tests names, or else of the folder of the
+package's name. What they miss is tried with the slow tests of all files that import the edited
+module. An edit that no test notices is printed with its place, and so is one whose tests took too
+long: nobody knows whether they would have noticed it. --package may also be a file, or `sql`. The
+same seed edits the same places as long as the code stays as it is.
 """
 
 import argparse
@@ -23,6 +25,8 @@ import tokenize
 from collections import Counter, defaultdict
 from pathlib import Path
 
+import pytest
+
 from support.paths import ROOT
 
 OPPOSITE = {"not": "", "%": "*", "//": "/", "<>": "=", "in": "not in", "is": "is not"}
@@ -34,6 +38,7 @@ for one, other in (
 NUMBER = re.compile(r"\d+(\.\d+)?")
 # Outside of strings and comments.
 SQL_TOKEN = re.compile(r"--[^\n]*|'(?:[^']|'')*'|COMMENT ON [^;]*;|<>|[<>]=|[-+*/<>]|\b[\w.]+\b")
+LIGHT = "not (slow or simulation)"
 IGNORED = {"node_modules", ".git", ".venv", ".venv-all", ".venv-lowest", "site", "dist"}
 
 
@@ -101,47 +106,81 @@ def edits(package):
             yield path.relative_to(ROOT), line, start, end, text
 
 
-def run_tests(tree, options):
+def importers(tree, path):
+    """The files of tests that import a module."""
+    package, _, name = ".".join(path.with_suffix("").parts).rpartition(".")
+    wanted = re.compile(
+        rf"^(from|import) {re.escape(package)}\.{name}\b"
+        rf"|^from {re.escape(package)} import (\(\n)?[^)\n]*\b{name}\b",
+        re.MULTILINE,
+    )
+    files = sorted((tree / "tests").rglob("test_*.py"))
+    return [str(file.relative_to(tree)) for file in files if wanted.search(file.read_text())]
+
+
+def files_of_folder(tree, path):
+    """The files of tests of the folder that tests a module, of its package's name."""
+    folder = tree / "tests" / path.parent.relative_to("rankql" if path.suffix == ".py" else ".")
+    while not folder.is_dir():
+        folder = folder.parent
+    return [str(file.relative_to(tree)) for file in sorted(folder.rglob("test_*.py"))]
+
+
+def run_tests(tree, tests, mark, timeout):
     """Whether the tests pass in a tree; None if they took too long."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
-    command += ["-m", options.mark, *options.tests]
-    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    command += ["-m", mark, *tests]
+    environment = {**os.environ, "PYTHONPATH": str(tree)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # rewritten assertions take long, and are kept
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     try:
-        run = subprocess.run(command, cwd=tree, env=environment, timeout=options.timeout, **quiet)
+        run = subprocess.run(command, cwd=tree, env=environment, timeout=timeout, **quiet)
     except subprocess.TimeoutExpired:
         return None
-    return run.returncode == 0
+    return run.returncode in (0, pytest.ExitCode.NO_TESTS_COLLECTED)
+
+
+def outcome(tree, path, options):
+    """Which tests notice the edit of a module, if any."""
+    importing = importers(tree, path)
+    files = options.tests or files_of_folder(tree, path)
+    files = sorted(files, key=lambda file: file not in importing)  # these notice soonest
+    passed = run_tests(tree, files, LIGHT, options.timeout)
+    if passed and importing:
+        passed = run_tests(tree, importing, "slow and not simulation", options.timeout)
+        return {True: "missed", False: "noticed by slow tests", None: "unknown"}[passed]
+    return {True: "missed", False: "noticed", None: "unknown"}[passed]
 
 
 def main():
     """Edit, test, and print what the tests miss."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--package", default="rankql", help="a folder or file, or sql")
-    parser.add_argument("--tests", nargs="+", default=["tests"])
+    help_ = "folders or files, or sql"
+    parser.add_argument("--package", nargs="+", default=["rankql"], help=help_)
+    parser.add_argument("--tests", nargs="+", help="default: those of the package's folder")
     parser.add_argument("--edits", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--mark", default="not (slow or simulation)")
     parser.add_argument("--timeout", type=float, default=600, help="seconds for one run")
     options = parser.parse_args()
-    possible = list(edits(ROOT / options.package))
+    possible = [edit for package in options.package for edit in edits(ROOT / package)]
     chosen = random.Random(options.seed).sample(possible, min(options.edits, len(possible)))
+    counts = Counter()
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"
         shutil.copytree(ROOT, tree, ignore=lambda _, names: IGNORED & {*names})
-        if not run_tests(tree, options):  # or too slowly
-            raise SystemExit("The tests fail before any edit.")
-        counts = Counter()
+        used = {tuple(options.tests or files_of_folder(tree, path)) for path, *_ in chosen}
+        if not all(run_tests(tree, files, LIGHT, options.timeout) for files in used):
+            raise SystemExit("The tests fail before any edit.")  # or take too long
         for path, line, start, end, text in chosen:
             source = (ROOT / path).read_text()
             (tree / path).write_text(source[:start] + text + source[end:])
-            outcome = {True: "missed", False: "noticed", None: "unknown"}[run_tests(tree, options)]
-            counts[outcome] += 1
-            if outcome != "noticed":
-                print(f"{outcome}: {path}:{line}  {source[start:end]} -> {text}", flush=True)
+            found = outcome(tree, path, options)
+            counts[found] += 1
+            if found != "noticed":
+                print(f"{found}: {path}:{line}  {source[start:end]} -> {text}", flush=True)
             (tree / path).write_text(source)
-    known = counts["noticed"] + counts["missed"]
-    print(f"{counts['noticed']} of {known} edits noticed, {counts['unknown']} unknown")
+    counted = ", ".join(f"{count} {found}" for found, count in counts.most_common())
+    print(f"{counted} of {len(chosen)} edits")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
     python tests/benchmarks/run.py [--size small|medium|large] [--only NAME ...] [--repeat 7]
                                    [--json FILE] [--folder DIR] [--peers-python PATH] [--guard]
+    python tests/benchmarks/run.py --forms [--guard]
 
 Prints a table (it is Markdown) of medians and their ratios to the first row of each workload, with
 the targets. Seconds are those of the processor, in all threads and child processes; the workloads
@@ -10,6 +11,8 @@ billion, spill and threads, and other tools, report seconds of the clock. `small
 it is found again. Names for --only are those of the workloads, `peers`, or a peer. RecTools and
 torchmetrics conflict with our versions: peers.txt makes the environment that --peers-python names.
 `--guard` is for CI: exit code 1 where a ratio is two to three times what it was, twice in a row.
+`--forms` prints what each form for speed gains, see forms.py; with `--guard` it fails where one is
+slower than what it replaces, twice in a row.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import forms
 from data import RANDOM
 from plot import Row, within_target
 from timing import measure
@@ -92,6 +96,8 @@ def main() -> None:
     # PYTHONDONTWRITEBYTECODE would make each process compile all modules again.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     options = parse_arguments()
+    if options.forms:
+        sys.exit(forms.report(options.guard))
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
@@ -132,6 +138,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, help="keeps the data; by default it is thrown away")
     parser.add_argument("--peers-python", metavar="PATH")
     parser.add_argument("--guard", action="store_true")
+    parser.add_argument("--forms", action="store_true")
     return parser.parse_args()
 
 

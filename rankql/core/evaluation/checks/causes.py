@@ -21,6 +21,7 @@ from typing import NamedTuple
 import polars as pl
 
 from rankql.core.evaluation.checks.looks import SMALL_ID, rank_gap
+from rankql.core.evaluation.reduce import protocol
 from rankql.core.evaluation.reduce.reduce import Reduction
 from rankql.core.tables.reader import first_rows
 from rankql.core.tables.tables import FIRST_ROWS, is_text
@@ -140,7 +141,7 @@ class Causes:
             frame = frame.filter(~pl.col("tied"))
         cells = int(frame["placed"].sum()) if listed else frame.height * reduction.k
         some = frame.gather_every(cells // _CELLS + 1)
-        counts = reduction.grade_counts.read("ideal", some)
+        counts = protocol.read_counts("ideal", reduction.end, some)
         judged = counts[min(math.ceil(reduction.conventions.threshold), len(counts)) - 1]
         within = among = variance = spread = reciprocal = known = 0.0
         for places, length, total in zip(self._places(some), some["placed"], judged, strict=True):

@@ -1,7 +1,7 @@
 """The rows of a reduction, one per ranking: which form has which columns, and what they hold.
 
 `COLUMNS` is the one table of it: who writes the query, reads the rows or adds them up, here and in
-Spark, asks it. `Words` and `GradeCounts` hold many numbers of a ranking in few columns.
+Spark, asks it. `Words` hold the grades of many positions in few columns.
 """
 
 from __future__ import annotations
@@ -152,44 +152,16 @@ def hit_words(lowest: int, grade: str, pos: str) -> dict[str, str]:
     return {f"hits {lowest} word {i}": f"coalesce({word}, 0)" for i, word in enumerate(words)}
 
 
-# The bits of a count, and the most of them in one sum, whose terms are BIGINT.
-COUNT_BITS, MOST_COUNTS = 30, 3
+def grade_counts(name: str, end: int, grade: str = "rel", among: str = "true") -> dict[str, str]:
+    """How many items of a ranking have each grade, over its rows for which a condition holds."""
+    return {
+        f"{name} {each}": f"CAST(count_if({grade} = {each} AND {among}) AS BIGINT)"
+        for each in range(1, end + 1)
+    }
 
 
-class GradeCounts:
-    """How many items of a ranking have each grade: fields of one sum, or of a few.
-
-    `rows` is the number of rows of all tables: no field may overflow.
-    """
-
-    def __init__(self, end: int, rows: int) -> None:
-        self.end, self.together = end, MOST_COUNTS if rows < 1 << COUNT_BITS else 1
-
-    def sums(self, name: str, grade: str = "rel", integer: bool = False) -> dict[str, str]:
-        """The counts over the rows of a ranking. An integer finds its term in a list faster."""
-        counts = {}
-        for first in range(1, self.end + 1, self.together):
-            grades = range(first, min(first + self.together, self.end + 1))
-            shifts = {each: COUNT_BITS * i for i, each in enumerate(grades)}
-            terms = [1 << shifts[each] if each in shifts else 0 for each in range(self.end + 1)]
-            cases = " ".join(f"WHEN {each} THEN {term}" for each, term in enumerate(terms))
-            total = f"sum({f'{terms}[{grade} + 1]' if integer else f'CASE {grade} {cases} END'})"
-            for each, shift in shifts.items():
-                field = f"({total} >> {shift})" if shift else total
-                inside = each != grades[-1]
-                field = f"{field} & {(1 << COUNT_BITS) - 1}" if inside else field
-                counts[f"{name} {each}"] = f"CAST({field} AS BIGINT)"
-        return counts
-
-    def counts_of(self, name: str, condition: str) -> dict[str, str]:
-        """The same counts, only of the rows for which a condition holds."""
-        return {
-            f"{name} {grade}": f"CAST(count_if(rel = {grade} AND {condition}) AS BIGINT)"
-            for grade in range(1, self.end + 1)
-        }
-
-    def read(self, name: str, sums: pl.DataFrame) -> list[pl.Series]:
-        """The numbers of items with at least each grade from 1."""
-        columns = (sums[f"{name} {grade}"] for grade in range(self.end, 0, -1))
-        counts = accumulate(filled(column.cast(pl.Float64), 0.0) for column in columns)
-        return [*counts][::-1]
+def read_counts(name: str, end: int, sums: pl.DataFrame) -> list[pl.Series]:
+    """The numbers of items with at least each grade from 1."""
+    columns = (sums[f"{name} {grade}"] for grade in range(end, 0, -1))
+    counts = accumulate(filled(column.cast(pl.Float64), 0.0) for column in columns)
+    return [*counts][::-1]

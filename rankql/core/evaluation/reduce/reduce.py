@@ -134,11 +134,6 @@ class Reduction:
         return {name: math.ceil(options["threshold"]) for name, options in large}
 
     @property
-    def grade_counts(self) -> protocol.GradeCounts:
-        """How many items have each grade."""
-        return protocol.GradeCounts(self.end, self.evaluation.rows)
-
-    @property
     def place(self) -> str:
         """What ranks the items."""
         return "score" if self.inputs.scored else "pos"
@@ -195,7 +190,7 @@ class Reduction:
 
     def _grade_columns(self) -> dict[str, str]:
         """The aggregates that count the items of each grade, for ideal rankings."""
-        return {} if self.form == "counters" else self.grade_counts.sums("ideal")
+        return {} if self.form == "counters" else protocol.grade_counts("ideal", self.end)
 
     def _counters(self) -> dict[str, str]:
         """The aggregates over a run that count."""
@@ -233,13 +228,13 @@ class Reduction:
     def _retrieved_grades(self) -> dict[str, str]:
         """The counts of the grades of retrieved items, if ideal rankings have no others."""
         retrieved = f"{self.place} IS NOT NULL"
-        known = self.ideal_retrieved
-        return self.grade_counts.counts_of("retrieved", retrieved) if known else {}
+        counts = protocol.grade_counts("retrieved", self.end, among=retrieved)
+        return counts if self.ideal_retrieved else {}
 
     def _word_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
         """The grades of the first k items of a table with positions."""
         grade, pos = (f"{INTERNAL_PREFIX}{name}" for name in ("rel", "pos"))
-        columns = self._attributes("run") | self.grade_counts.sums("ideal", grade, integer=True)
+        columns = self._attributes("run") | protocol.grade_counts("ideal", self.end, grade)
         columns |= self._retrieved_grades() | self.words.sums(grade, pos)
         for lowest in {*self.of_hits.values()}:
             columns |= protocol.hit_words(lowest, grade, pos)
@@ -470,7 +465,7 @@ class Reduction:
         flagged = _repeat(False, batch.height)
         cutoffs = [*dict.fromkeys(options["k"] for _, options in self.metrics.values())]
         known: dict[str, Any] = {"zero": zero, "cutoffs": cutoffs}
-        known["counts"] = self.grade_counts.read("ideal", batch)
+        known["counts"] = protocol.read_counts("ideal", self.end, batch)
         if self.counts:
             for name, column in (("retrieved", "placed"), ("judged", "judged")):
                 known[name] = protocol.filled(batch[column].cast(pl.Float64), 0.0)
@@ -479,7 +474,7 @@ class Reduction:
             flagged = flagged | protocol.filled(batch[name], False)
         if self.form != "lists":
             if self.ideal_retrieved:
-                known["ideal_counts"] = self.grade_counts.read("retrieved", batch)
+                known["ideal_counts"] = protocol.read_counts("retrieved", self.end, batch)
             words = [*enumerate(self.words.read(batch), start=1)]
             return formulas.Rankings(words, **known), flagged
         items, longer = _item_columns(batch, sort=self.ranked is None)
