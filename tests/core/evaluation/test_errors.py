@@ -166,3 +166,13 @@ def test_empty_judgments_of_any_form_are_named(form, columns, tmp_path):
     forms = {"polars": empty, "pandas": empty.to_pandas(), "arrow": empty.to_arrow()}
     with pytest.raises(rankql.RankqlError, match=r"^qrels is empty: it has no rows$"):
         rankql.evaluate(RUN, forms.get(form, tmp_path / "qrels.csv"), "RR")
+
+
+def test_grades_below_the_threshold_are_no_silent_0():
+    """Every P@5 would be 0. A metric that says its scale reads such grades."""
+    table = pl.DataFrame({"query": "q", "pos": [1, 2], "rel": [0.25, 0.5]})
+    message = "^P@5 would be 0: the highest grade is 0.5, below the threshold 1. Pass a lower"
+    with pytest.raises(rankql.RankqlError, match=message):
+        rankql.evaluate(table, None, "P@5")
+    assert rankql.evaluate(table, None, "P@5", threshold=0.5)["P@5"] == 0.2
+    assert rankql.evaluate(table, None, "ERR(max_rel=1)@5", interval=None)["ERR(max_rel=1)@5"] > 0
