@@ -175,3 +175,16 @@ def test_an_item_twice_that_is_tied_at_the_cutoff_is_refused_by_both():
     assert small["repeats"].to_list() == rows["repeats"].to_list() == [True], reduction.form
     with pytest.raises(rankql.RankqlError, match="run has duplicates: query 'q', item 'x'"):
         rankql.evaluate(run, qrels, "nDCG@2")
+
+
+@few(2)("kind", [pl.Int32, pl.String, pl.Int64, pl.UInt8, pl.UInt64])
+def test_queries_keep_their_type(kind, monkeypatch):
+    """Whatever reduces them: values per query are joined with the tables of the user."""
+    rows = {"query": [1, 1, 2], "item": [1, 2, 3], "score": [3, 2, 1], "rel": [1, 0, 1]}
+    table = pl.DataFrame(rows).cast({"query": kind})
+    run, qrels = table.drop("rel"), table.drop("score")
+    for most in (0, in_memory.MOST_ROWS):
+        monkeypatch.setattr(in_memory, "MOST_ROWS", most)
+        for tables in ((table, None), (run, qrels), ({"a": run, "b": run}, qrels)):
+            values = rankql.evaluate(*tables, ["AP", "nDCG@2"], interval=None).per_query
+            assert values.schema["query"] == kind
