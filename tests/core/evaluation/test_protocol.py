@@ -58,13 +58,6 @@ def test_hits_of_a_ranked_table_are_words_down_to_a_position(last, rel):
     compare(table, None, names)
 
 
-@pytest.mark.parametrize("rels", [(1, 1), (1, 0), (0, 0)])
-def test_items_that_share_a_position_below_the_first_are_an_error(rels):
-    rows = [(query, 1.0, pos) for query in range(9) for pos in (1, 70)]
-    table = ranked_table([*rows, *((9, float(rel), 80) for rel in rels)])
-    assert "has duplicates: query 9, pos 80" in compare(table, None, ["AP(rel=2)", "P@5"])
-
-
 def test_every_form_and_column_is_in_use():
     forms = {*FORMS.values()}
     assert forms == {"words", *protocol.COUNTING}
@@ -102,14 +95,3 @@ def test_counts_of_a_billion_items_do_not_overflow():
                 total = f"(CAST({term} AS HUGEINT) * {most})"
                 value = con.sql(f"SELECT {sql[:start]}{total}{sql[end:]}").fetchall()[0][0]
                 assert value == (most if name == f"n {grade}" else 0)
-
-
-@few(1)(("metric", "other", "grade"), cycled(["nDCG@10", "P@3"], [2, 3, 3, 2], [0, 0, 2, 2]))
-def test_one_ranking_of_many_has_a_shared_position(metric, other, grade):
-    """All are counted at once; each is looked at only if a position is shared."""
-    table = ranked(3)
-    row = {"query": [7777] * 2, "rel": [1.0, grade], "pos": [2, other], "item": [-1, -2]}
-    both = pl.concat([table, pl.DataFrame(row, table.schema)])
-    compare(both, None, metric)
-    reduction = reduce("ranked", metric, table=both)
-    assert reduction.frame["shared"].sum() == (other == 2)
