@@ -1,9 +1,10 @@
-"""Every metric with a formula and its options, conventions, and values by hand."""
+"""Every metric with a formula and its options, its definition, conventions, and values by hand."""
 
 from math import log2
 
 from rankql.core.metrics.all_metrics import EVALUATED
 from rankql.core.metrics.conventions import PROFILES
+from support import definitions
 
 RECORDS = {record.name: record for record in EVALUATED}
 GAINS = ["", "gain=exp2", "gain=binary", "gain=linear"]
@@ -34,6 +35,20 @@ def draw_metric(r, name, cutoffs=CUTOFFS):
     """The metric with some of its options, at a cutoff or none."""
     options = ", ".join(filter(None, map(r.choice, FORMS[name])))
     return f"{name}({options})" + (r.choice(cutoffs) if RECORDS[name].has_cutoff else "")
+
+
+GAINED = {
+    "exp2": lambda rel, threshold: definitions.exp2_gain(rel),
+    "binary": lambda rel, threshold: None if rel is None else float(rel >= threshold),
+    "linear": lambda rel, threshold: rel,
+}
+
+
+def define(metric, rows, rules):
+    """The value of a ranking by the definition of the metric. rules: conventions by name."""
+    value = getattr(definitions, metric.record.function.removeprefix("micro_"))
+    gain, threshold = GAINED[metric.gain(rules)], metric.threshold(rules)
+    return value([(gain(rel, threshold), pos) for rel, pos in rows], **metric.arguments(rules))
 
 
 BY_HAND = {
