@@ -193,7 +193,9 @@ def test_settings_of_the_user_change_no_value_and_stay(settings):
 
 
 def test_transaction_sees_its_own_rows():
-    con = connect(3, "INTEGER")
+    con = duckdb.connect()
+    con.register("rows", ranked(3, queries=10, most=22))
+    con.execute("CREATE TABLE ranked AS FROM rows")
     before = compare("ranked", None, "nDCG@10", con=con).per_query
     con.execute("BEGIN; INSERT INTO ranked (query, item, rel, pos) VALUES (-1, -1, 3, 2)")
     con.execute("UPDATE ranked SET rel = 0 WHERE query = 1 AND rel IS NOT NULL")
