@@ -9,6 +9,7 @@ values are right is for test_formulas.py, and for the macros that the readable q
 import random
 from itertools import product
 
+import duckdb
 import polars as pl
 import pytest
 
@@ -32,8 +33,8 @@ GRADES = [
     "rel * NULL",
 ]
 GRADES += [f"CASE WHEN item % 97 = 5 THEN {x} ELSE rel END" for x in (0.5, 2.999, 6, 1e300, -1)]
-# What replaces the number that ranks some items.
-ODD = [None, float("inf"), float("-inf"), 0.0, -0.0, 1e300]
+# What replaces the number that ranks some items. Several of +inf are an error.
+ODD = [[None, 0.0, -0.0, 1e300, float("-inf")]] * 4 + [[1.0], [None, float("inf"), 2.0]]
 # The last position, around those that words of hits hold.
 DEPTHS = [22, 60, 61, 62, protocol.MAX_HITS + 1, protocol.MAX_HITS + 2]
 
@@ -52,11 +53,11 @@ def draw_tables(r):
     table = table.with_columns(rel=pl.sql_expr(r.choice(GRADES)))
     if r.random() < 0.15:  # an item or a position occurs twice
         row = table.filter(pl.col("pos") > 1)[r.randint(0, 5)]
-        same = [pl.lit(-1, pl.Int64).alias("item"), pl.col("pos") - 1, pl.lit(0.0).alias("rel")]
+        same = [pl.lit(10**6, pl.Int64).alias("item"), pl.col("pos") - 1, pl.lit(0.0).alias("rel")]
         table = pl.concat([table, row.with_columns(r.choice(same))])
     run, qrels = SHAPES[r.choice([*SHAPES])](table)
     if "score" in run.columns and r.random() < 0.5:
-        values, every = r.choice([ODD, ODD, [None], [1.0]]), r.choice([1, 2, 9])
+        values, every = r.choice(ODD), r.choice([1, 2, 9])
         odd = pl.Series([r.choice(values) for _ in range(run.height)], dtype=pl.Float64)
         chosen = pl.int_range(pl.len()) % every == 0
         run = run.with_columns(score=pl.when(chosen).then(odd).otherwise("score"))
@@ -98,7 +99,23 @@ def draw_systems(r, run):
     return pl.concat(named), {"system": "name"}
 
 
-@few(30)("seed", range(500))
+TYPES = ["TINYINT", "UTINYINT", "INTEGER", "BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT"]
+TYPES += ["DECIMAL(9,2)", "DECIMAL(38,4)", "FLOAT", "DOUBLE"]
+
+
+def draw_tables_of_types(r, **frames):
+    """A database with the tables, whose numbers are of drawn types; what does not fit is NULL."""
+    con = duckdb.connect()
+    kinds = {"rel": r.choice([*TYPES, "BOOLEAN"]), "pos": r.choice(TYPES), "score": r.choice(TYPES)}
+    for name, frame in frames.items():
+        if frame is not None:
+            con.register("frame", frame)
+            casts = (f"TRY_CAST({x} AS {kinds[x]}) AS {x}" for x in frame.columns if x in kinds)
+            con.execute(f"CREATE TABLE {name} AS SELECT * REPLACE ({', '.join(casts)}) FROM frame")
+    return [None if frame is None else name for name, frame in frames.items()], con
+
+
+@few(14)("seed", range(400))
 def test_any_evaluation(seed, monkeypatch, tmp_path):
     r = random.Random(seed)
     monkeypatch.setattr(in_memory, "MOST_ROWS", r.choice([0, in_memory.MOST_ROWS]))
@@ -109,13 +126,15 @@ def test_any_evaluation(seed, monkeypatch, tmp_path):
     run, qrels = draw_tables(r)
     if "score" in run.columns and r.random() < 0.3:
         options["ties"] = r.choice(["order", "expected", "best", "worst"])
-    kind = r.choice(["plain", "plain", "systems", "attributes", "files"])
+    kind = r.choice(["plain", "plain", "systems", "attributes", "files", "tables"])
     if kind == "systems":
         run, more = draw_systems(r, run)
         options |= more
     elif kind == "attributes":
         run, qrels, more = draw_attributes(r, run, qrels)
         options |= more
+    elif kind == "tables":
+        (run, qrels), options["con"] = draw_tables_of_types(r, run=run, qrels=qrels)
     elif kind == "files":
         form = r.choice(["csv", "jsonl", "parquet"])
         run, qrels = (
@@ -127,7 +146,7 @@ def test_any_evaluation(seed, monkeypatch, tmp_path):
         assert result.metrics == [metric.partition(" = ")[0] for metric in metrics]
 
 
-@pytest.mark.parametrize("rows", [0, in_memory.MOST_ROWS])
+@few(1)("rows", [0, in_memory.MOST_ROWS])
 def test_next_to_a_cutoff(rows, monkeypatch):
     """Of k = 3: an item has the score or the position of the one above, or the id of the first.
 

@@ -57,68 +57,7 @@ def test_names_of_users_may_be_those_of_steps_or_patterns(name, shape):
     compare(*renamed, DEEP, query=name)
 
 
-# Types of columns, settings and grades.
-
-TYPES = ["TINYINT", "UTINYINT", "INTEGER", "BIGINT", "UBIGINT", "HUGEINT"]
-TYPES += ["UHUGEINT", "DECIMAL(9,2)", "DECIMAL(38,4)", "DOUBLE"]
-NARROW = [("TINYINT", "TINYINT"), ("UTINYINT", "UTINYINT"), ("FLOAT", "FLOAT"),
-          ("BOOLEAN", "TINYINT")]  # fmt: skip
-
-
-def connect(end=3, rel="DOUBLE", pos="BIGINT", **settings):
-    """A connection with the tables `ranked`, `run` and `qrels`."""
-    con, table = metric_engines.connect(**settings), ranked(end)
-    for name, rows in zip(("ranked", "run", "qrels"), (table, *join(table)), strict=True):
-        kinds = {"rel": rel, "pos": pos}
-        casts = [f"CAST({c} AS {kinds[c]}) AS {c}" for c in kinds if c in rows.columns]
-        con.register("rows", rows.to_arrow())
-        con.execute(f"CREATE TABLE {name} AS SELECT * REPLACE ({', '.join(casts)}) FROM rows")
-    con.unregister("rows")
-    return con
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("rel", "pos"), [*zip(TYPES, [*TYPES[1:], TYPES[0]], strict=True), *NARROW]
-)
-def test_no_sum_and_no_shift_overflows_for_any_type(rel, pos):
-    end = 1 if rel == "BOOLEAN" or pos == "TINYINT" else 5
-    con, last = connect(end, rel, pos), {1: 90, 5: 22}[end]
-    compare("ranked", None, ["nDCG@5", f"IDCG@{last}", f"P@{last}"], con=con)
-    compare(*(("run", "qrels") if rel in TYPES[::2] else ("ranked", None)), DEEP, con=con)
-    if "INT" not in rel and rel != "BOOLEAN":
-        con.execute("UPDATE ranked SET rel = 0.5 WHERE rel = 1; UPDATE qrels SET rel = rel / 2")
-        compare("ranked", None, SMALL, con=con)
-        compare("run", "qrels", SMALL, con=con)
-
-
-ORDERS = [{}, {"descending": False}, {"float32": True}]
-# Neighbours are equal as DOUBLE, and some are tied.
-ABOVE = "9007199254740992"
-KINDS = {
-    "TINYINT": "({})::TINYINT",
-    "BIGINT": f"{ABOVE} + {{}}",
-    "HUGEINT": f"{ABOVE}::HUGEINT * 4096 + {{}}",
-    "UHUGEINT": f"({ABOVE}::HUGEINT * 4096 + {{}})::UHUGEINT",
-    "DECIMAL": f"(({ABOVE} + {{}}) / 16::DECIMAL(4, 2))::DECIMAL(30, 4)",
-    "FLOAT": "({} / 7)::FLOAT",
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "ties", "options"), cycled([*KINDS], ["expected", "item", "worst"], ORDERS), ids=str
-)
-def test_scores_are_compared_in_their_own_type(kind, ties, options):
-    con = duckdb.connect()
-    con.execute(f"""CREATE TABLE ranked AS SELECT q AS query, i AS item, hash(q, i) % 4 AS rel,
-            {KINDS[kind].format("(hash(i, q) % 40)::BIGINT")} AS score
-        FROM range(30) s(q), range(12) t(i)""")
-    con.execute("CREATE VIEW run AS FROM ranked; CREATE VIEW qrels AS FROM ranked")
-    options = {"con": con, "ties": ties, **options}
-    for data in (("ranked", None), ("run", "qrels")):
-        compare(*data, ["nDCG@5", "AP@3", "P@7"], **options)
-        compare(*data, ["nDCG@5", "AP", "R@100"], **options)
+# Types of ids, settings and transactions.
 
 
 @few(1)("metrics", ["nDCG@3", "AP", ["AP", "own = sum(rel)"]])
@@ -176,7 +115,11 @@ def test_queries_of_any_type(kind, tied):
     ids=str,
 )
 def test_settings_of_the_user_change_no_value_and_stay(settings):
-    con = connect(3, "INTEGER", **settings)
+    con, table = metric_engines.connect(**settings), ranked(3).cast({"rel": pl.Int32})
+    for name, rows in zip(("ranked", "run", "qrels"), (table, *join(table)), strict=True):
+        con.register("rows", rows.to_arrow())
+        con.execute(f"CREATE TABLE {name} AS FROM rows")
+    con.unregister("rows")
     both = (score(ranked(3, name, 40)).with_columns(system=pl.lit(name)) for name in "AB")
     scored = pl.concat(both)
     judged = scored.drop_nulls("rel").unique("item").drop("score", "system")
