@@ -1,6 +1,4 @@
-"""Every metric with a formula and its options, its definition, conventions, and values by hand."""
-
-from math import log2
+"""Every metric with a formula and its options, its definition and conventions."""
 
 from rankql.core.metrics.all_metrics import EVALUATED
 from rankql.core.metrics.conventions import PROFILES
@@ -51,10 +49,6 @@ def define(metric, rows, rules):
     return value([(gain(rel, threshold), pos) for rel, pos in rows], **metric.arguments(rules))
 
 
-BY_HAND = {
-    **{"RR": 1 / 2, "P": 1 / 2, "R": 1 / 2, "F1": 1 / 2, "Success": 1, "AllRel": 0, "AP": 1 / 4},
-    **{"DCG(gain=binary)": 1 / log2(3), "CG(gain=binary)": 1, "ERR(max_rel=2)": 3 / 8, "CG": 2},
-}
 CONVENTIONS = [
     *({"conventions": profile} for profile in PROFILES),
     *({"gain": gain} for gain in ("exp2", "binary", {0: 0, 1: 1, 2: 5, 3: 7})),

@@ -1,4 +1,4 @@
-"""Small tables are read in memory: numbers in text, and items that occur twice."""
+"""Small tables are read in memory: numbers in text, and types of queries."""
 
 import polars as pl
 import pytest
@@ -33,22 +33,6 @@ def test_text_that_is_no_plain_number_is_refused_as_before(score, tmp_path):
     (tmp_path / "run.csv").write_text(f"query,item,score\n1,a,{score}\n1,b,2\n1,c,1\n")
     with pytest.raises(rankql.RankqlError, match="score"):
         rankql.evaluate(str(tmp_path / "run.csv"), {"1": {"a": 1}}, "RR")
-
-
-@pytest.mark.parametrize("most", [0, in_memory.MOST_ROWS])
-@pytest.mark.parametrize(
-    ("scores", "rel", "metric"),
-    [
-        ([2.0, 1.0, None], [0, 1, 1], "nDCG@3"),  # it has no position, but its grade would count
-        ([2.0, 1.0, 1.0], None, "nDCG@2"),  # tied at the cutoff: a matter of order
-    ],
-)
-def test_an_item_twice_is_refused_by_polars_and_duckdb(scores, rel, metric, most, monkeypatch):
-    monkeypatch.setattr(in_memory, "MOST_ROWS", most)
-    table = pl.DataFrame({"query": "q", "item": [*"abb"], "score": scores})
-    data = (table.with_columns(rel=pl.Series(rel)), None) if rel else (table, {"q": {"b": 1}})
-    with pytest.raises(rankql.RankqlError, match="run has duplicates: query 'q', item 'b'"):
-        rankql.evaluate(*data, metric)
 
 
 @few(2)("kind", [pl.Int32, pl.String, pl.Int64, pl.UInt8, pl.UInt64])

@@ -10,6 +10,7 @@ import pytest
 
 import rankql
 from rankql.core.evaluation.checks import duplicates
+from rankql.core.evaluation.reduce import in_memory
 from support.parameters import cycled, few
 from support.reductions import compare, evaluate, require_equal
 from support.samples import SHAPES, ranked_table
@@ -120,9 +121,14 @@ def repeat_judgment(r, table, row, k, removed):
 
 
 @few(16)("seed", range(400))
-def test_what_occurs_twice_is_refused_as_far_as_metrics_read(seed):
-    """Near the cutoff and far, relevant or not, at the end of a word, in few rows and in many."""
+def test_what_occurs_twice_is_refused_as_far_as_metrics_read(seed, monkeypatch):
+    """Near the cutoff and far, relevant or not, at the end of a word, in few rows and in many.
+
+    DuckDB or polars reduces the rows, and compares hashes of items.
+    """
     r = random.Random(seed)
+    monkeypatch.setattr(in_memory, "MOST_ROWS", r.choice([0, in_memory.MOST_ROWS]))
+    monkeypatch.setattr(duplicates, "IN_POLARS", r.choice([duplicates.IN_POLARS, range(2000)]))
     table, pos = draw_table(r)
     cutoffs = [max(pos + r.choice([-1, -1, 0, 1, 40]), 1) for _ in range(r.choice([1, 2]))]
     metrics, k = [f"{r.choice(AT_K)}@{x}" for x in cutoffs], max(cutoffs)
@@ -140,7 +146,8 @@ def test_what_occurs_twice_is_refused_as_far_as_metrics_read(seed):
     named = "".join(f"{name} {value}" for name, value in what.items())
     if refused:
         assert f"has duplicates: query 8, {named}." in result
-    elif repeat is repeat_item and "remove" not in options.values():  # it counts once
+    elif repeat is repeat_item and qrels is not None and options["unjudged"] == "zero":
+        # It counts once.
         name, best = ("pos", pl.min) if "pos" in run.columns else ("score", pl.max)
         once = run.filter(
             (pl.col("item") != row["item"]) | (pl.col(name) == best(name).over("query", "item"))
@@ -159,26 +166,6 @@ def test_one_position_of_many_items_is_refused(items, k):
     error = compare("merged", None, f"nDCG@{k}", con=con)
     assert "run has duplicates: query 1, pos 1." in error
     assert con.execute("SELECT count(*) FROM merged").fetchall() == [(items,)]
-
-
-@few(2)("in_polars", [duplicates.IN_POLARS, range(2000)])
-@pytest.mark.parametrize("table", ["run", "qrels", None])
-@pytest.mark.parametrize("metric", ["nDCG@10", "AP"])
-def test_repeated_items_are_refused_in_tables_of_any_size(in_polars, table, metric, monkeypatch):
-    """DuckDB or, among many rows, polars compares their hashes."""
-    monkeypatch.setattr(duplicates, "IN_POLARS", in_polars)
-    items = pl.DataFrame({"item": range(1000)}).with_columns(query=pl.col("item") // 100)
-    tables = {
-        "run": items.with_columns(score=-(pl.col("item") % 100) / 64),
-        "qrels": items.with_columns(rel=pl.col("item") % 3 + 1),
-    }
-    item = 503
-    if table:
-        tables[table] = pl.concat([tables[table], tables[table].slice(item, 1)])
-    result = evaluate(*tables.values(), metric, reduces=True)
-    assert isinstance(result, str) == bool(table)
-    if table:
-        assert result.startswith(f"{table} has duplicates: query {item // 100}, item {item}.")
 
 
 @few(2)("metric", ["nDCG@10", "AP"])

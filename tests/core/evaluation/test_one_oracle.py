@@ -11,11 +11,9 @@ from itertools import product
 
 import duckdb
 import polars as pl
-import pytest
 
-import rankql
 from rankql.core.evaluation.reduce import in_memory, protocol, reduce
-from support.formula_cases import BY_HAND, CONVENTIONS, FORMS, draw_metric
+from support.formula_cases import CONVENTIONS, FORMS, draw_metric
 from support.parameters import few
 from support.reductions import compare
 from support.samples import SHAPES, join, ranked, ranked_table, score, written
@@ -165,15 +163,6 @@ def test_next_to_a_cutoff(rows, monkeypatch):
     placed = tied.select("query", "item", pos=7 - pl.col("score").cast(int))
     for each in (*twice.partition_by("query"), *placed.partition_by("query")):
         compare(each, qrels.filter(query=each["query"][0]), "nDCG@3")
-
-
-@pytest.mark.parametrize(("cutoff", "shape"), [("", "ranked"), ("@2", "ranked"), ("", "joined")])
-def test_values_by_hand(cutoff, shape):
-    """Grade 2 of two items, of which one is at position 2: the threshold and the cutoff count."""
-    data = SHAPES[shape](ranked_table([(1, 0, 1), (1, 2, 2), (1, 2, None)]))
-    metrics = {f"{name}{cutoff}": value for name, value in BY_HAND.items()} | {"Rprec": 1 / 2}
-    result = rankql.evaluate(*data, [*metrics], threshold=2, interval=None)
-    assert {name: result[name] for name in metrics} == pytest.approx(metrics)
 
 
 def test_more_judged_items_than_columns():
