@@ -140,12 +140,14 @@ def test_what_occurs_twice_is_refused_as_far_as_metrics_read(seed, monkeypatch):
     run, qrels, refused = repeat(r, table, row, k, options["unjudged"] == "remove")
     if "score" in run.columns:
         options["ties"] = r.choice(TIES)
+    if r.random() < 0.3:
+        text = pl.col("^(query|item)$").cast(pl.String)
+        run, qrels, row = (x if x is None else x.with_columns(text) for x in (run, qrels, row))
     result = compare(run, qrels, [*dict.fromkeys(metrics)], **options)
     assert isinstance(result, str) == refused
-    what = {"pos": pos} if repeat is repeat_position else {"item": row["item"][0]}
-    named = "".join(f"{name} {value}" for name, value in what.items())
+    name = "pos" if repeat is repeat_position else "item"
     if refused:
-        assert f"has duplicates: query 8, {named}." in result
+        assert f"has duplicates: query {row['query'][0]!r}, {name} {row[name][0]!r}." in result
     elif repeat is repeat_item and qrels is not None and options["unjudged"] == "zero":
         # It counts once.
         name, best = ("pos", pl.min) if "pos" in run.columns else ("score", pl.max)
