@@ -94,7 +94,7 @@ def weigh(metric, rows, rules):
     return float(weights[kind])
 
 
-@few(60)("seed", range(600))
+@few(40)("seed", range(600))
 def test_any_rankings(seed):
     """Metrics with any options: from words of grades, from words of hits and from lists."""
     r, names = random.Random(seed), [*FORMS]

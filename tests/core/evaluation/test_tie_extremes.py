@@ -27,7 +27,7 @@ NAMES = [
 
 
 # Of negative grades and others, no order is the best of these and of the others.
-APART = [[x] for x in NAMES if x.startswith(("Judged", "RBPres"))]
+APART = [x for x in NAMES if x.startswith(("Judged", "RBPres"))]
 RULES = vars(choose({"max_rel": 3}))
 
 
@@ -48,7 +48,7 @@ def test_best_and_worst_are_the_extremes_over_all_orders(seed):
     grades = [-1, 0, 0, 1, 2, 3] if negative else [0, 0, 1, 2, 3]
     scores = {item: rng.choice([1, 1, 2]) for item in "abcd"}
     judged = {item: rng.choice(grades) for item in "abcdef" if rng.random() < 0.8} | {"g": 1}
-    for names in [[x for x in NAMES if [x] not in APART], *APART] if negative else [NAMES]:
+    for names in [[x for x in NAMES if x not in APART], APART] if negative else [NAMES]:
         for ties, end in (("best", max), ("worst", min)):
             result = rankql.evaluate({"q": scores}, {"q": judged}, names, interval=None, ties=ties)
             for name in result.metrics:
