@@ -99,6 +99,15 @@ def test_a_query_that_finds_itself_and_ties_are_looked_at(tmp_path):
     assert any("order equal scores" in x for x in rankql.evaluate(tied, qrels, "nDCG@5").notes)
 
 
+def test_ties_below_what_a_reduction_reads_are_looked_at():
+    """P@1 reads the first positions only, others of the same evaluation more."""
+    run, qrels = ranked(2)
+    tied = run.with_columns(score=pl.col("score").round(2))
+    for other in ("own = ndcg(rel, pos, 20)", "nDCG(base=3)@20"):
+        assert "tied" not in looks(tied, qrels, ["P@1"])
+        assert "tied" in looks(tied, qrels, ["P@1", other])
+
+
 class Counting:
     """A connection that notes its statements."""
 

@@ -1,7 +1,6 @@
 """Conventions: ties, unjudged items, missing and undefined queries, and gains."""
 
 import dataclasses
-import itertools
 import re
 
 import polars as pl
@@ -71,25 +70,6 @@ def test_unjudged_items_are_removed_but_gaps_stay(alone):
     qrels = None if alone else rows.drop("pos").drop_nulls()
     result = rankql.evaluate(run, qrels, ["RR", "RR(rel=2)", "Judged@3"], unjudged="remove")
     assert result.per_query.row(0)[1:] == (1 / 5, 1 / 7, 1 / 3)
-
-
-@pytest.mark.slow
-def test_best_and_worst_orders_of_negative_grades_are_extreme():
-    items = {"x": -1, "y": None, "z": 0, "w": 1, "v": None}
-    qrels = {"a": {item: rel for item, rel in items.items() if rel is not None}}
-    metrics = ["Judged@1", "Judged@2", "RBPres(p=.5)"]
-    orders = pl.DataFrame({"system": range(120), "query": "a"}).with_columns(
-        item=pl.Series([*map(list, itertools.permutations(items))]), pos=pl.lit([1, 2, 3, 4, 5])
-    )
-    run, tied = orders.explode("item", "pos"), {"a": dict.fromkeys(items, 1)}
-    values = rankql.evaluate(run, qrels, metrics, system="system").per_query
-    best, worst = (rankql.evaluate(tied, qrels, metrics, ties=ties) for ties in ("best", "worst"))
-    for metric in metrics:
-        ends = values[metric].min(), values[metric].max()
-        assert sorted([best[metric], worst[metric]]) == pytest.approx(ends)
-        with pytest.raises(rankql.RankqlError, match="below 0"):
-            rankql.evaluate(tied, qrels, [metric, "nDCG"], ties="best")
-        assert rankql.evaluate(tied, qrels, [metric, "nDCG"], ties="best", negative="unjudged")
 
 
 def test_every_choice_is_understood():

@@ -42,6 +42,11 @@ def tables(tmp_path):
     yield frame.rename({"relevant": "retrieval_gt"}), None
     yield numbers, None
     yield frame.select("question", "retrieved"), frame.drop("retrieved")
+    yield frame.with_columns(as_text(pl.col("relevant"))), None
+
+
+def as_text(lists):
+    return lists.map_elements(lambda x: json.dumps(x.to_list()), pl.String)
 
 
 def test_one_of_each_inner_list_suffices(tmp_path):
@@ -50,19 +55,13 @@ def test_one_of_each_inner_list_suffices(tmp_path):
         values = result.per_query.sort("question")
         for name, expected in EXPECTED.items():
             assert values[name].to_list() == pytest.approx(expected), name
+    assert result.columns["qrels"]["item"] == "one of each list in relevant"
     alone = rankql.evaluate(run, qrels, "RR", groups="any", interval=None).per_query
     assert alone.sort("question")["RR"].to_list() == EXPECTED["RR"]
 
 
-def test_lists_of_lists_may_be_json_text():
-    frame = pl.DataFrame(ROWS).with_columns(
-        pl.Series("relevant", [json.dumps(row["relevant"]) for row in ROWS])
-    )
-    result = rankql.evaluate(frame, None, [*EXPECTED], groups="any", interval=None)
-    for name, expected in EXPECTED.items():
-        values = result.per_query.sort("question")[name].to_list()
-        assert values == pytest.approx(expected), name
-    assert result.columns["qrels"]["item"] == "one of each list in relevant"
+def test_lists_of_lists_in_text_are_json_of_groups():
+    frame = pl.DataFrame(ROWS).with_columns(as_text(pl.col("relevant")))
     with pytest.raises(rankql.RankqlError, match="relevant has lists of lists"):
         rankql.evaluate(frame, metrics="RR")
     text = frame.with_columns(pl.col("relevant").str.replace_all('"', "'"))

@@ -8,7 +8,7 @@ import pytest
 
 import rankql
 from rankql import RankqlError
-from support.parameters import few
+from support.parameters import crossed, few
 
 INF = math.inf
 RUN = [("q1", "b", 0.8), ("q1", "d", 0.9), ("q2", "c", 0.7)]
@@ -39,22 +39,24 @@ def evaluate(run, form, folder, qrels=QRELS, **options):
 FORMS = ["frames", "parquet", "csv", "tables"]
 
 
-@few(4)("form", FORMS)
-@few(2)("item", ["-1", None])
-def test_infinite_scores_without_an_id_are_padding(item, form, tmp_path):
-    run = frame(("q1", item, INF), ("q1", item, INF), *RUN)
-    assert evaluate(run, form, tmp_path) == ([0.75], [PADDING])
+NUMBERS = [("q1", -1, INF), ("q1", None, INF), ("q1", 1, 0.8), ("q1", 4, 0.9), ("q2", 3, 0.7)]
+DISTANCES = frame(*NUMBERS[:1], *NUMBERS[2:], head="query item distance")
+CASES = {
+    "no id: text": (frame(*[("q1", "-1", INF)] * 2, *RUN), 0.75, [PADDING]),
+    "no id: NULL": (frame(*[("q1", None, INF)] * 2, *RUN), 0.75, [PADDING]),
+    "no id: number": (frame(*NUMBERS), 0.75, [PADDING]),
+    "no id: distance": (
+        DISTANCES, 1, ["run: 1 item -1 or NULL with an infinite distance left out as padding"]
+    ),
+    "on top": (frame(("q1", "a", INF), ("q2", "x", INF), *RUN), (1 / 3 + 1 / 2) / 2, []),
+}  # fmt: skip
 
 
-@few(2)("form", FORMS)
-def test_infinite_scores_of_numbers_are_padding(form, tmp_path):
-    numbers = {"b": 1, "c": 3, "d": 4}
-    rows = [("q1", -1, INF), ("q1", None, INF), *((q, numbers[x], y) for q, x, y in RUN)]
-    qrels = QRELS.with_columns(item=pl.Series([1, 3]))
-    assert evaluate(frame(*rows), form, tmp_path, qrels) == ([0.75], [PADDING])
-    distances = frame(*rows[:1], *rows[2:], head="query item distance")
-    note = "run: 1 item -1 or NULL with an infinite distance left out as padding"
-    assert evaluate(distances, form, tmp_path, qrels) == ([1], [note])
+@few(6)(("case", "form"), crossed([*CASES], FORMS, ["frames"]))
+def test_infinite_scores_without_an_id_are_padding_and_others_on_top(case, form, tmp_path):
+    run, mean, notes = CASES[case]
+    ids = QRELS if run["item"].dtype == pl.String else QRELS.with_columns(item=pl.Series([1, 3]))
+    assert evaluate(run, form, tmp_path, ids) == ([pytest.approx(mean)], notes)
 
 
 @few(3)("form", FORMS)
@@ -68,12 +70,6 @@ def test_infinite_scores_of_several_items_are_refused(form, tmp_path):
     lowest = run.with_columns(score=-pl.col("score"))
     assert evaluate(lowest, form, tmp_path, descending=False) == ([0.625], [])
     assert evaluate(run, form, tmp_path, ties="item") == ([0.625], [])  # the caller orders them
-
-
-@few(3)("form", FORMS)
-def test_one_infinite_score_of_a_query_pins_its_item(form, tmp_path):
-    run = frame(("q1", "a", INF), ("q2", "x", INF), *RUN)
-    assert evaluate(run, form, tmp_path) == ([pytest.approx((1 / 3 + 1 / 2) / 2)], [])
 
 
 @few(3)("form", FORMS)

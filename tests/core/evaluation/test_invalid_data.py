@@ -1,7 +1,8 @@
 """Errors and notes about the data are the same for every form of the tables and both computers."""
 
 import itertools
-import re
+import math
+import random
 
 import duckdb
 import polars as pl
@@ -9,6 +10,7 @@ import pytest
 
 import rankql
 from rankql.core.evaluation.checks import duplicates
+from rankql.core.evaluation.reduce import in_memory
 from support.parameters import cycled, few
 from support.reductions import compare, evaluate, require_equal
 from support.samples import SHAPES, ranked_table
@@ -62,88 +64,98 @@ def test_values_notes_and_errors_are_the_same(case, read):
 
 # Repeated items and positions.
 
-
-def of_one(*rows):
-    """A ranking of these (rel, pos) beside another one."""
-    return ranked_table([(8, *row) for row in rows] + [(2, 1, 1)])
-
-
-def require_refused(run, qrels, metrics, duplicate, **options):
-    """Both refuse it and name the duplicate."""
-    error = compare(run, qrels, metrics, **options)
-    assert isinstance(error, str) and re.search(f"has duplicates: {duplicate}[. ]", error), error
+# Metrics with a cutoff, and those that read all positions.
+AT_K = ["nDCG", "nDCG(base=3)", "P", "R", "AP", "RR", "F1", "IDCG", "Judged", "Success"]
+WHOLE = ["AP", "nDCG", "RR", "R", "Bpref", "Judged", "NumRet", "IPrec@0.5", "own = sum(rel)"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("scale", "place"),
-    cycled(
-        [(1, 90, 60), (3, 30, 20), (5, 22, 15)],
-        ["first", "end of a word", "next word", "last", "end of a word", "next word"],
-    ),
-)
-def test_repeated_positions_are_refused(scale, place):
-    """Alone, and where all others are full, so that sums carry far."""
-    end, last, word = scale
-    pos = {"first": 1, "end of a word": word, "next word": word + 1, "last": last}[place]
-    others = [(end, other) for other in range(1, last + 3) if other != pos]
-    for grades in ([1, end], [end] * 9):
-        twice = [(grade, pos) for grade in grades]
-        require_refused(of_one(*twice), None, f"P@{last}", f"query 8, pos {pos}")
-        run = of_one(*twice, *others)
-        for metrics in ([f"P@{pos}", "nDCG@1"], ["AP"]):
-            require_refused(run, None, metrics, f"query 8, pos {pos}")
-            require_refused(*SHAPES["joined"](run), metrics, f"query 8, pos {pos}")
+def draw_table(r):
+    """A ranking of query 8 with an item at a position, mostly the end of a word; and others."""
+    end, word = r.choice([(1, 30), (3, 20), (5, 15)])
+    pos = r.choice([1, 2, 3, word, word + 1, 2 * word + 1, 90, 130])
+    places = r.choice([range(1, pos + 3), [1, 2, pos + 2], [pos + 1]])
+    full = r.random() < 0.3  # so that sums carry far
+    rows = [(8, end if full else r.choice([0, 1, end, None]), x) for x in {*places, pos}]
+    rows += [(2, end, 1), (8, 1, None)]
+    rows += [(100 + q, q % (end + 1), x) for q in range(r.choice([0, 300])) for x in (1, 3)]
+    return ranked_table(rows), pos
 
 
-@few(1)("pos", [2, 20, 21, 30])
-def test_only_positions_beyond_all_cutoffs_may_repeat(pos):
-    table = of_one((3, 1), (1, pos), (2, pos)).drop("item")
-    for metrics in ([f"nDCG@{pos - 1}", "P@1"], ["nDCG@1", f"nDCG(base=3)@{pos - 1}"]):
-        assert not isinstance(compare(table, None, metrics), str)
-    refused = [["P@1", f"nDCG@{pos}"], ["nDCG@1", f"nDCG(base=3)@{pos}"], [f"nDCG@{pos - 1}", "AP"]]
-    for metrics in (*refused, ["nDCG@1", "own = sum(rel)"], ["nDCG@1", "IPrec@0.5"]):
-        require_refused(table, None, metrics, f"query 8, pos {pos}")
+def repeat_position(r, table, row, k, removed):
+    """With another item at the position, and whether a metric reads it."""
+    again = row.with_columns(item=pl.lit(10**6, pl.Int64), rel=pl.lit(r.choice([None, 0.0, 1.0])))
+    shape = SHAPES[r.choice(["ranked", "ranked without items", "joined"])]
+    return *shape(pl.concat([table, again])), removed or row["pos"][0] <= k
 
 
-@few(1)("metric", ["Bpref", "Judged", "Judged@9"])
-@pytest.mark.parametrize("shape", ["ranked", "joined"])
-def test_judged_items_may_not_share_a_position(metric, shape):
-    """Relevant or not, if a metric reads both."""
-    data = SHAPES[shape](of_one((0, 1), (1, 5), (0, 9), (0, 9)))
-    require_refused(*data, metric, "query 8, pos 9")
+def repeat_item(r, table, row, k, removed):
+    """With the item elsewhere too, and whether metrics read both rows.
+
+    They read the first k of a run and what ties with the k-th, and all that gain next to grades;
+    all that is judged if others are removed.
+    """
+    used = {*table.filter(query=8)["pos"]}
+    free = [x for x in range(1, 99) if x not in used]
+    grades = pl.Series("rel", [r.choice([None, 0, 1, row["rel"][0]])], pl.Float64)
+    again = row.with_columns(grades, pos=pl.lit(r.choice([None, 140, *free[:2]]), pl.Int64))
+    shape = SHAPES[r.choice([shape for shape in SHAPES if "without" not in shape])]
+    run, qrels = shape(pl.concat([table, again]))[0], shape(table)[1]
+    scored = "score" in run.columns
+    rank = pl.col("score").rank("min", descending=True) if scored else pl.col("pos")
+    read = rank.over("query") <= k
+    if removed:
+        read = pl.col("rel" if qrels is None else "item").is_not_null()
+    elif qrels is None:
+        read |= pl.col("rel") > 0
+    both = run.with_columns(read=read.fill_null(False)).filter(query=8, item=row["item"][0])
+    judged = not removed or qrels is None or row["item"][0] in qrels["item"]
+    return run, qrels, both["read"].all() and judged
 
 
-VERDICTS = [
-    "nDCG@10",
-    "nDCG",
-    "P@10",
-    "AP",
-    "RR",
-    "R@100",
-    "Success@10",
-    "NumRet",
-    "own = sum(rel)",
-]
+def repeat_judgment(r, table, row, k, removed):
+    """With the judgment twice. Of items without a gain nobody reads which it is."""
+    table = table.with_columns(rel=pl.when(item=row["item"]).then(1.0).otherwise("rel"))
+    shape = r.choice(["joined", "joined by score", "joined by other scores"])
+    run, qrels = SHAPES[shape](table)
+    return run, pl.concat([qrels, qrels.filter(item=row["item"])]), True
 
 
-@few(1)(
-    ("metric", "twice", "queries"),
-    cycled(VERDICTS * 3, [0, None, 1] * 9, [1] * 9 + [300] * 9 + [1] * 9),
-)
-def test_a_ranked_table_and_a_run_with_judgments_have_one_verdict(metric, twice, queries):
-    """Two items at one position, relevant, judged or neither, near the top or far, are refused."""
-    for pos in (10, 90, 200):
-        run = of_one((0, 1), (3, 2), (twice, pos), (twice, pos), (2, pos + 1))
-        more = [(100 + query, rank % 4, rank) for query in range(queries) for rank in range(1, 40)]
-        run = pl.concat([run, ranked_table(more)]).with_columns(item=pl.int_range(pl.len()))
-        within = "@" not in metric or pos <= int(metric.partition("@")[2])
-        for shape in ("ranked", "joined"):
-            data = SHAPES[shape](run)
-            if within:
-                require_refused(*data, metric, f"query 8, pos {pos}")
-            else:
-                assert not isinstance(compare(*data, metric), str)
+@few(16)("seed", range(400))
+def test_what_occurs_twice_is_refused_as_far_as_metrics_read(seed, monkeypatch):
+    """Near the cutoff and far, relevant or not, at the end of a word, in few rows and in many.
+
+    DuckDB or polars reduces the rows, and compares hashes of items.
+    """
+    r = random.Random(seed)
+    monkeypatch.setattr(in_memory, "MOST_ROWS", r.choice([0, in_memory.MOST_ROWS]))
+    monkeypatch.setattr(duplicates, "IN_POLARS", r.choice([duplicates.IN_POLARS, range(2000)]))
+    table, pos = draw_table(r)
+    cutoffs = [max(pos + r.choice([-1, -1, 0, 1, 40]), 1) for _ in range(r.choice([1, 2]))]
+    metrics, k = [f"{r.choice(AT_K)}@{x}" for x in cutoffs], max(cutoffs)
+    if r.random() < 0.3:
+        metrics, k = [*metrics, r.choice(WHOLE)], math.inf
+    repeat = r.choice([repeat_position, repeat_item, repeat_item, repeat_judgment])
+    row = table.filter(query=8, pos=pos)
+    options = {"unjudged": r.choice(["zero", "zero", "zero", "remove"])}
+    run, qrels, refused = repeat(r, table, row, k, options["unjudged"] == "remove")
+    if "score" in run.columns:
+        options["ties"] = r.choice(TIES)
+    if r.random() < 0.3:
+        text = pl.col("^(query|item)$").cast(pl.String)
+        run, qrels, row = (x if x is None else x.with_columns(text) for x in (run, qrels, row))
+    result = compare(run, qrels, [*dict.fromkeys(metrics)], **options)
+    assert isinstance(result, str) == refused
+    name = "pos" if repeat is repeat_position else "item"
+    if refused:
+        assert f"has duplicates: query {row['query'][0]!r}, {name} {row[name][0]!r}." in result
+    elif repeat is repeat_item and qrels is not None and options["unjudged"] == "zero":
+        # It counts once.
+        name, best = ("pos", pl.min) if "pos" in run.columns else ("score", pl.max)
+        once = run.filter(
+            (pl.col("item") != row["item"]) | (pl.col(name) == best(name).over("query", "item"))
+        )
+        plain = evaluate(once, qrels, [*dict.fromkeys(metrics)], reduces=False, **options)
+        require_equal(result.per_query, plain.per_query)
 
 
 @few(1)("k", [5, 20, 90])
@@ -153,124 +165,9 @@ def test_one_position_of_many_items_is_refused(items, k):
     con = duckdb.connect()
     rows = f"SELECT 1 AS query, 2::TINYINT AS rel, 1::TINYINT AS pos FROM range({items})"
     con.execute(f"BEGIN; CREATE TABLE merged AS {rows}").fetchall()
-    require_refused("merged", None, f"nDCG@{k}", "query 1, pos 1", con=con)
+    error = compare("merged", None, f"nDCG@{k}", con=con)
+    assert "run has duplicates: query 1, pos 1." in error
     assert con.execute("SELECT count(*) FROM merged").fetchall() == [(items,)]
-
-
-@few(2)(
-    ("shape", "unjudged", "metrics"),
-    cycled(
-        [shape for shape in SHAPES if "without" not in shape] * 2,
-        ["zero"] * 6 + ["remove"] * 6,
-        ["nDCG@5", "AP", ["nDCG@5", "AP"], ["nDCG@5", "own = sum(rel)"]],
-    ),
-)
-def test_repeated_items_are_refused(shape, unjudged, metrics):
-    run, qrels = SHAPES[shape](of_one((1, 1), (0, 2), (3, 3)))
-    for table in (run, qrels):
-        if table is not None:
-            twice = pl.concat([table, table.filter(item=2)])
-            if "pos" in table.columns:
-                twice = twice.with_columns(pos=pl.int_range(1, pl.len() + 1).over("query"))
-            both = (twice, qrels) if table is run else (run, twice)
-            require_refused(*both, metrics, "query 8, item 2", unjudged=unjudged)
-
-
-LISTED = pl.DataFrame(
-    {"query": "q", "item": [*"abcdef"], "score": [6.0, 5, 4, 3, 2, 1], "rel": [0, 1, 0, 0, 2, 0]}
-)
-# The row that repeats an item, and whether nDCG@3 refuses it in a run and in a table with grades.
-REPEATED = {
-    "twice in the top": ({"item": "b", "score": 5.5, "rel": None}, True, True),
-    "tied with the last": ({"item": "a", "score": 4.0, "rel": 0}, True, True),
-    "below the top": ({"item": "f", "score": 0.0, "rel": 0}, False, False),
-    "with a gain below the top": ({"item": "e", "score": 0.0, "rel": 2}, False, True),
-    "with a gain below only": ({"item": "a", "score": 0.0, "rel": 3}, False, True),
-    "without a score": ({"item": "b", "score": None, "rel": 1}, False, True),
-}
-
-
-@few(1)(
-    ("case", "ties", "tied", "metrics"),
-    cycled(
-        [*REPEATED] * 2, TIES, [None, "a", "d", "a", None],
-        [["nDCG@3", "R@2", "IDCG@3", "F1@3"], ["nDCG@3"]],
-    ),
-)  # fmt: skip
-def test_only_items_within_the_top_are_compared(case, ties, tied, metrics):
-    """With ties above, and with ties across the last position; another ranking has none."""
-    row, *refused = REPEATED[case]
-    again = pl.DataFrame({"query": "q", **row}, schema_overrides=LISTED.schema)
-    level = pl.when(item=tied or "").then({"a": 5.0, "d": 4.0}.get(tied)).otherwise("score")
-    others = LISTED.with_columns(query=pl.lit("other"))
-    table = pl.concat([LISTED.with_columns(score=level), again, others])
-    qrels = pl.concat([LISTED, others]).drop("score")
-    datas = [(table.drop("rel"), qrels), (table, None)]
-    for data, is_refused in zip(datas, refused, strict=True):
-        assert isinstance(compare(*data, metrics, ties=ties), str) == is_refused
-        compare(*data, "nDCG@3", ties=ties, ideal="retrieved")
-    if ties != "expected":
-        values = compare(*datas[0], ["nDCG@3", "own = count(rel)"], ties=ties)
-        assert isinstance(values, str) == (case != "without a score")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("ties", "shape", "place"),
-    cycled(TIES * 2, ["joined", "joined by score", "joined by other scores"], [-1000.0, None]),
-)
-def test_a_relevant_item_that_occurs_again_counts_once(shape, place, ties):
-    """Below the cutoff, or without a position."""
-    run, qrels = SHAPES[shape](of_one(*((pos % 3, pos) for pos in range(1, 110))))
-    name, kind = run.columns[2], run.dtypes[2]
-    again = place and (1000 if name == "pos" else place)
-    twice = pl.concat([run, run.filter(item=2).with_columns(pl.lit(again, kind).alias(name))])
-    for metrics in (["R@5", "nDCG@5", "F1@5"], ["R@101", "nDCG@101"], ["AP@5", "AP@102"]):
-        values = compare(twice, qrels, metrics, ties=ties).per_query
-        require_equal(values, evaluate(run, qrels, metrics, reduces=False, ties=ties).per_query)
-    if place is None:
-        values = compare(twice, qrels, ["AP", "R"], ties=ties).per_query
-        require_equal(values, evaluate(run, qrels, ["AP", "R"], reduces=False, ties=ties).per_query)
-
-
-@few(2)("shape", ["ranked", "ranked without items", "joined"])
-@pytest.mark.parametrize("unjudged", ["zero", "remove"])
-def test_positions_are_compared_before_unjudged_items_leave_theirs(shape, unjudged):
-    data = SHAPES[shape](of_one((1, 2), (2, 2), (None, 1), (3, 3)))
-    for metrics in ("nDCG@5", ["nDCG@5", "AP"]):
-        require_refused(*data, metrics, "query 8, pos 2", unjudged=unjudged)
-
-
-@pytest.mark.parametrize(
-    ("metrics", "queries"), cycled(["P@5", ["P@5", "nDCG@5"], ["P@5", "nDCG@5", "RR@5"]], [1, 400])
-)
-def test_rows_without_a_gain_may_not_share_positions(metrics, queries):
-    """In few rows and in many, for one metric and for several."""
-    rows = [(1, 1), (0, 2), (3, 2), (0, 3), (0, 3), (2, 50), (None, 4)]
-    table = ranked_table([(query, *row) for query in range(queries) for row in rows])
-    for reduces in (True, False):
-        result = evaluate(table, None, metrics, reduces=reduces)
-        assert result.startswith("run has duplicates: query 0, pos 2; query")
-
-
-@few(2)("in_polars", [duplicates.IN_POLARS, range(2000)])
-@pytest.mark.parametrize("table", ["run", "qrels", None])
-@pytest.mark.parametrize("metric", ["nDCG@10", "AP"])
-def test_repeated_items_are_refused_in_tables_of_any_size(in_polars, table, metric, monkeypatch):
-    """DuckDB or, among many rows, polars compares their hashes."""
-    monkeypatch.setattr(duplicates, "IN_POLARS", in_polars)
-    items = pl.DataFrame({"item": range(1000)}).with_columns(query=pl.col("item") // 100)
-    tables = {
-        "run": items.with_columns(score=-(pl.col("item") % 100) / 64),
-        "qrels": items.with_columns(rel=pl.col("item") % 3 + 1),
-    }
-    item = 503
-    if table:
-        tables[table] = pl.concat([tables[table], tables[table].slice(item, 1)])
-    result = evaluate(*tables.values(), metric, reduces=True)
-    assert isinstance(result, str) == bool(table)
-    if table:
-        assert result.startswith(f"{table} has duplicates: query {item // 100}, item {item}.")
 
 
 @few(2)("metric", ["nDCG@10", "AP"])

@@ -7,11 +7,10 @@ import pytest
 from rankql.core.evaluation.finish import compute
 from rankql.core.evaluation.plan.plan import make_plan
 from rankql.core.evaluation.reduce import protocol
-from rankql.core.evaluation.reduce.protocol import MAX_HITS
 from rankql.core.tables.session import open_session
-from support.parameters import cycled, few
-from support.reductions import compare, make_request
-from support.samples import SHAPES, ranked, ranked_table
+from support.parameters import few
+from support.reductions import make_request
+from support.samples import SHAPES, ranked
 
 # A metric that only the first positions matter for, one that reads more, and the ideal of sklearn.
 METRICS = {"small": "nDCG@10", "large": "AP", "retrieved": "nDCG(ideal=retrieved)@5", "none": "AUC"}
@@ -26,6 +25,7 @@ def reduce(shape, metric, table=None):
 
 FORMS = {
     ("ranked", "small"): "words",
+    ("ranked", "large"): "words",  # of hits
     ("joined", "small"): "joined",
     ("joined by score", "small"): "cuts",
     ("joined by score", "retrieved"): "best",
@@ -44,25 +44,6 @@ def test_a_form_has_the_columns_of_the_table(shape, metric):
     assert reduction.form == FORMS[shape, metric]
     named = {name for name in protocol.COLUMNS if reduction.has(name)}
     assert named == {*reduction.frame.columns} & {*protocol.COLUMNS}
-
-
-@few(2)(("last", "rel"), cycled([60, 61, MAX_HITS, MAX_HITS + 1], [1, 2]))
-def test_hits_of_a_ranked_table_are_words_down_to_a_position(last, rel):
-    names = ["nDCG@10", "AP", f"AP(rel={rel})@{last - 1}", "R@100", "RR", "ARHR"]
-    names += ["nDCG@90", "RPrec"]
-    table = ranked(3, most=last)
-    table = pl.concat([table, ranked_table([(500, 2.0, last), (500, 1.0, last - 1)])])
-    reduction = reduce("ranked", names, table)
-    assert reduction.form == "words" and {"nDCG@90", "RPrec"}.isdisjoint(reduction.metrics)
-    assert len(reduction.metrics) == (1 if last > MAX_HITS else 6)
-    compare(table, None, names)
-
-
-@pytest.mark.parametrize("rels", [(1, 1), (1, 0), (0, 0)])
-def test_items_that_share_a_position_below_the_first_are_an_error(rels):
-    rows = [(query, 1.0, pos) for query in range(9) for pos in (1, 70)]
-    table = ranked_table([*rows, *((9, float(rel), 80) for rel in rels)])
-    assert "has duplicates: query 9, pos 80" in compare(table, None, ["AP(rel=2)", "P@5"])
 
 
 def test_every_form_and_column_is_in_use():
@@ -84,14 +65,3 @@ def test_counts_of_grades(end):
     known = [grade for grade in grades if grade is not None]
     expected = [[sum(x >= least for x in known), 0] for least in range(1, end + 1)]
     assert [column.to_list() for column in protocol.read_counts("n", end, frame)] == expected
-
-
-@few(1)(("metric", "other", "grade"), cycled(["nDCG@10", "P@3"], [2, 3, 3, 2], [0, 0, 2, 2]))
-def test_one_ranking_of_many_has_a_shared_position(metric, other, grade):
-    """All are counted at once; each is looked at only if a position is shared."""
-    table = ranked(3)
-    row = {"query": [7777] * 2, "rel": [1.0, grade], "pos": [2, other], "item": [-1, -2]}
-    both = pl.concat([table, pl.DataFrame(row, table.schema)])
-    compare(both, None, metric)
-    reduction = reduce("ranked", metric, table=both)
-    assert reduction.frame["shared"].sum() == (other == 2)

@@ -85,19 +85,6 @@ def test_micro_averages():
     assert result["mean"].to_list() == pytest.approx(expected, abs=1e-12)
 
 
-@few(1)("denominator", ["retrieved", "min"])
-def test_micro_precision_by_denominator(denominator):
-    """The convention is that of the metric's option, for tied scores of any order too."""
-    own = [f"microP(denominator={denominator}){cutoff}" for cutoff in ("@4", "@50", "")]
-    plain = {"metrics": ["microP@4", "microP@50", "microP"], "precision_denominator": denominator}
-    run = RUN.with_columns(score=pl.col("score").rank("ordinal"))
-    one, *others = (
-        rankql.evaluate(run, QRELS, **options).summary["mean"].to_list()
-        for options in ({"metrics": own}, plain, plain | {"ties": "expected"})
-    )
-    assert others == [pytest.approx(one, abs=1e-12)] * 2
-
-
 def test_many_systems():
     models = {"b'ad": RUN.with_columns(score=-pl.col("score")), "good": RUN}
     result = rankql.evaluate(models, QRELS, METRICS)

@@ -8,7 +8,9 @@ import pytest
 
 import rankql
 from rankql.core.metrics.all_metrics import EVALUATED, SHOWN
-from rankql.core.metrics.parse import _SUBTOPIC_METRICS
+from rankql.core.metrics.conventions import choose
+from rankql.core.metrics.parse import _SUBTOPIC_METRICS, parse
+from support.formula_cases import define
 from support.parameters import few
 
 NAMES = [
@@ -24,35 +26,45 @@ NAMES = [
 ]  # fmt: skip
 
 
-def list_orders(scores):
-    """All orders of the items, with the highest score first."""
-    groups = [
-        [item for item, score in scores.items() if score == value]
-        for value in sorted({*scores.values()}, reverse=True)
-    ]
+# Of negative grades and others, no order is the best of these and of the others.
+APART = [x for x in NAMES if x.startswith(("Judged", "RBPres"))]
+RULES = vars(choose({"max_rel": 3}))
+
+
+def order_values(name, scores, grades):
+    """The values of the definition in all orders of the items with the highest score first."""
+    (metric,) = parse(name)
+    groups = [[x for x in scores if scores[x] == s] for s in sorted({*scores.values()})[::-1]]
+    others = [(grade, None) for item, grade in grades.items() if item not in scores]
     for order in itertools.product(*map(itertools.permutations, groups)):
-        items = [*itertools.chain(*order)]
-        yield {item: float(len(items) - place) for place, item in enumerate(items)}
+        shown = enumerate(itertools.chain(*order), 1)
+        yield define(metric, [*((grades.get(item), pos) for pos, item in shown), *others], RULES)
 
 
-@few(1)("seed", range(3))
+@few(1)("seed", range(12))
 def test_best_and_worst_are_the_extremes_over_all_orders(seed):
     rng = random.Random(seed)
-    grades = [-1, 0, 0, 1, 2, 3] if seed % 3 == 0 else [0, 0, 1, 2, 3]
+    negative = seed % 3 == 0
+    grades = [-1, 0, 0, 1, 2, 3] if negative else [0, 0, 1, 2, 3]
     scores = {item: rng.choice([1, 1, 2]) for item in "abcd"}
-    qrels = {"q": {item: rng.choice(grades) for item in "abcdef" if rng.random() < 0.8} | {"g": 1}}
-    orders = {f"s{i}": {"q": order} for i, order in enumerate(list_orders(scores))}
-    # With grades below 0, no order is the best of these and of the others.
-    names = [x for x in NAMES if seed % 3 or not x.startswith(("Judged", "RBPres"))]
-    values = rankql.evaluate(orders, qrels, names, interval=None)
-    for ties in ("best", "worst"):
-        of_ties = rankql.evaluate({"q": scores}, qrels, names, interval=None, ties=ties).per_query
-        for name in values.metrics:
-            column = values.per_query[name]
-            lower = name.startswith(("RBPres", "False", "Forbidden", "TauDistance"))
-            highest = (ties == "best") != lower
-            expected = column.max() if highest else column.min()
-            assert of_ties[name][0] == pytest.approx(expected, abs=1e-12), name
+    judged = {item: rng.choice(grades) for item in "abcdef" if rng.random() < 0.8} | {"g": 1}
+    for names in [[x for x in NAMES if x not in APART], APART] if negative else [NAMES]:
+        for ties, end in (("best", max), ("worst", min)):
+            result = rankql.evaluate({"q": scores}, {"q": judged}, names, interval=None, ties=ties)
+            for name in result.metrics:
+                lower = name.startswith(("RBPres", "False", "Forbidden", "TauDistance"))
+                values = {*order_values(name, scores, judged)} - {None}
+                expected = (min if lower == (end is max) else max)(values, default=None)
+                value = result.per_query[name][0]
+                assert value == pytest.approx(expected, abs=1e-12), name
+
+
+@few(1)("metric", ["Judged@1", "Judged@2", "RBPres(p=.5)"])
+def test_no_order_of_negative_grades_is_the_best_of_all_metrics(metric):
+    data = {"a": {"x": 1, "y": 1}}, {"a": {"x": -1, "z": 1}}
+    with pytest.raises(rankql.RankqlError, match="below 0"):
+        rankql.evaluate(*data, [metric, "nDCG"], ties="best")
+    assert rankql.evaluate(*data, [metric, "nDCG"], ties="best", negative="unjudged")
 
 
 # Wrong by the order of grades: the worst values over all orders are 0.8333.
@@ -64,9 +76,8 @@ def test_best_and_worst_are_the_extremes_over_all_orders(seed):
     ],
 )
 def test_what_no_order_of_grades_gives_is_refused(metric, scores, grades):
-    orders = {f"s{i}": {"q": order} for i, order in enumerate(list_orders(scores))}
-    values = rankql.evaluate(orders, {"q": grades}, metric, interval=None).per_query[metric]
-    assert values.min() == pytest.approx(0.8333, abs=1e-4) and values.max() > 0.99999
+    values = [*order_values(metric, scores, grades)]
+    assert min(values) == pytest.approx(0.8333, abs=1e-4) and max(values) > 0.99999
     for ties in ("best", "worst"):
         with pytest.raises(rankql.RankqlError, match=f"does not give the {ties} {metric[:2]}"):
             rankql.evaluate({"q": scores}, {"q": grades}, metric, ties=ties)

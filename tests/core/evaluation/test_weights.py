@@ -1,6 +1,7 @@
 """Weighted means: evaluate, compare, gate, the macro and the command line."""
 
 import re
+from functools import cache
 
 import numpy as np
 import polars as pl
@@ -32,10 +33,12 @@ ABOUT = pl.DataFrame({"query": QUERIES, "segment": [*"xyz"] * (N // 3)}).with_co
 METRICS = ["nDCG@3", "DCG@3", "microR@1"]
 
 
+@cache
 def evaluated(weight=None, **options):
     return rankql.evaluate(RUNS["old"], QRELS, METRICS, attributes=ABOUT, weight=weight, **options)
 
 
+@cache
 def compared(weight=None, **options):
     return rankql.compare(RUNS, QRELS, METRICS, attributes=ABOUT, weight=weight, **options)
 

@@ -15,6 +15,16 @@ RUN = pl.DataFrame({
     "kunde": ["a", "a", "b", "b"], "artikel": ["x", "y", "x", "y"], "score": [2.0, 1, 2, 1],
 })  # fmt: skip
 QRELS = pl.DataFrame({"kunde": ["a", "b"], "artikel": ["y", "x"], "rel": [1, 1]})
+NAMES = {"query": "kunde", "item": "artikel"}
+
+
+@pytest.fixture
+def command(tmp_path):
+    """Evaluate the tables as files; without the names of their columns for `[:5]`."""
+    paths = [str(tmp_path / name) for name in ("run.csv", "qrels.csv")]
+    for frame, path in zip((RUN, QRELS), paths, strict=True):
+        frame.write_csv(path)
+    return ["eval", *paths, "-m", "RR", "--query", "kunde", "--item", "artikel"]
 
 
 @few(1)("words", [("user", "product"), ("user", "doc"), ("query", "product")])
@@ -22,9 +32,7 @@ def test_a_word_stands_for_a_role(words):
     names = dict(zip(words, ("kunde", "artikel"), strict=True))
     result = rankql.evaluate(RUN, QRELS, "RR", **names)
     assert result["RR"] == 0.75
-    assert (
-        result.columns == rankql.evaluate(RUN, QRELS, "RR", query="kunde", item="artikel").columns
-    )
+    assert result.columns == rankql.evaluate(RUN, QRELS, "RR", **NAMES).columns
     assert rankql.compare({"a": RUN, "b": RUN}, QRELS, "RR", **names).summary["mean"][0] == 0.75
     assert rankql.gate(RUN, QRELS, minimum="RR>=0.7", **names).passed
     assert rankql.check(RUN, QRELS, **names).ok
@@ -69,14 +77,11 @@ def test_a_known_name_of_a_column_is_no_option():
                 function(RUN, QRELS, **{word: "kunde"})
 
 
-def test_words_of_the_command_line(tmp_path):
-    paths = [str(tmp_path / name) for name in ("run.csv", "qrels.csv")]
-    for frame, path in zip((RUN, QRELS), paths, strict=True):
-        frame.write_csv(path)
+def test_words_of_the_command_line(command, tmp_path):
     names = ["--user", "kunde", "--product", "artikel"]
-    done = CliRunner().invoke(main, ["eval", *paths, "-m", "RR", *names])
+    done = CliRunner().invoke(main, [*command[:5], *names])
     assert done.exit_code == 0 and "0.7500" in done.stdout, done.output
-    wrong = CliRunner().invoke(main, ["eval", *paths, "--group", "kunde"])
+    wrong = CliRunner().invoke(main, [*command[:5], "--group", "kunde"])
     assert wrong.exit_code == 2
     assert "No such option '--group'. --query ranks within it, --by gives slices." in wrong.stderr
     log = tmp_path / "log.csv"
@@ -104,11 +109,7 @@ def test_the_functions_of_bigquery_come_first(tmp_path):
         (["--qid=kunde"], "Pass the column as --query."),
     ],
 )
-def test_an_option_of_another_tool_is_answered(tmp_path, arguments, remedy):
-    paths = [str(tmp_path / name) for name in ("run.csv", "qrels.csv")]
-    for frame, path in zip((RUN, QRELS), paths, strict=True):
-        frame.write_csv(path)
-    command = ["eval", *paths, "-m", "RR", "--query", "kunde", "--item", "artikel"]
+def test_an_option_of_another_tool_is_answered(command, arguments, remedy):
     wrong = CliRunner().invoke(main, [*command, *arguments])
     option = arguments[0].partition("=")[0]
     assert wrong.exit_code == 2 and f"No such option '{option}'. {remedy}" in wrong.stderr
@@ -135,10 +136,10 @@ def test_a_function_of_another_name_is_answered():
 
 
 def test_an_attribute_of_another_name_is_answered():
-    result = rankql.evaluate(RUN, QRELS, "RR", query="kunde", item="artikel")
+    result = rankql.evaluate(RUN, QRELS, "RR", **NAMES)
     with pytest.raises(AttributeError, match=r"Result has no attribute 'sumary'\. Did you mean 's"):
         _ = result.sumary
-    comparison = rankql.compare({"a": RUN, "b": RUN}, QRELS, "RR", query="kunde", item="artikel")
+    comparison = rankql.compare({"a": RUN, "b": RUN}, QRELS, "RR", **NAMES)
     error = r"Comparison has no attribute 'losers'\. .*Available: .*differences, .*leaderboard"
     with pytest.raises(AttributeError, match=error):
         _ = comparison.losers
@@ -156,25 +157,21 @@ def test_a_function_names_its_arguments():
 
 def test_metrics_may_be_a_set():
     """As pytrec_eval takes them; they are sorted, because a set has no order."""
-    result = rankql.evaluate(RUN, QRELS, {"map", "P_5", "RR"}, query="kunde", item="artikel")
+    result = rankql.evaluate(RUN, QRELS, {"map", "P_5", "RR"}, **NAMES)
     assert result.metrics == ["P_5", "RR", "map"]
 
 
 def test_sets_of_metrics_are_answered_by_a_list():
     with pytest.raises(RankqlError, match="'all_trec' of trec_eval: sets of measures") as error:
-        rankql.evaluate(RUN, QRELS, "all_trec", query="kunde", item="artikel")
+        rankql.evaluate(RUN, QRELS, "all_trec", **NAMES)
     metrics = re.search("such as (.*)$", str(error.value))[1]
-    result = rankql.evaluate(RUN, QRELS, metrics, query="kunde", item="artikel")
+    result = rankql.evaluate(RUN, QRELS, metrics, **NAMES)
     assert len(result.metrics) == 7
 
 
-def test_the_command_line_has_a_caption_of_ones_own(tmp_path):
-    paths = [str(tmp_path / name) for name in ("run.csv", "qrels.csv")]
-    for frame, path in zip((RUN, QRELS), paths, strict=True):
-        frame.write_csv(path)
+def test_the_command_line_has_a_caption_of_ones_own(command, tmp_path):
     caption = r"\textbf{Kunden} in Bonn"
-    command = ["eval", *paths, "-m", "RR", "--query", "kunde", "--item", "artikel"]
-    command += ["--caption", caption]
+    command = [*command, "--caption", caption]
     for more in ([], ["--quiet"], ["--long"]):
         printed = CliRunner().invoke(main, [*command, *more, "--format", "latex"])
         assert f"\\caption{{{caption}}}" in printed.stdout, printed.output

@@ -5,13 +5,11 @@ import random
 
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import rankql
 from rankql.core.expressions import gain
-from support import definitions, metric_engines, strategies
-from support.parameters import cycled, few
+from support import definitions, metric_engines
+from support.parameters import few
 
 
 def elsewhere(frame, note=lambda rows: rows):
@@ -54,57 +52,51 @@ def table(rows, rel=pl.Int64, pos=pl.Int64):
     return pl.DataFrame(rows, {"user": pl.Int64, "rel": rel, "pos": pos}, orient="row")
 
 
-COUNTED = st.sampled_from([None, -2, 0, 0, 1, 2, 3, 4])
-WHOLE = st.sampled_from([None, -3, 0, 1, 2, 4, 5, 9])
-ANY = st.sampled_from([None, -1.5, -1, 0, 0.25, 1, 2.5, 3, 4, 4.5, 7, 1e9])
-OPTIONS = st.fixed_dictionaries(
-    {"k": strategies.CHOICES["k"]}, optional={"base": st.sampled_from([2, 10, math.e])}
-)
-
-
-@few(2)("metric", [rankql.ndcg, rankql.idcg], ids=lambda metric: metric.__name__)
-@pytest.mark.parametrize(
-    ("grades", "dtype"),
-    [(COUNTED, pl.Int8), (COUNTED, pl.Float32), (WHOLE, pl.Int64), (ANY, pl.Float64)],
-    ids=["counted", "counted floats", "whole", "any"],
-)
-@given(data=st.data())
-def test_counted_and_other_grades_equal_the_definition(metric, grades, dtype, data):
-    """Grades that are counted, those that are not, and rankings with both; NULLs; any k."""
-    groups = data.draw(strategies.batches(strategies.rankings(grades)))
-    rows = [(user, *row) for user, group in enumerate(groups) for row in group]
-    assert_equal(metric, table(rows, dtype), data.draw(OPTIONS))
-
-
+# Grades that are counted, those that are not, and any; with a type that holds them.
+GRADES = [([None, -2, 0, 0, 1, 2, 3, 4], kind) for kind in (pl.Int8, pl.Float32, pl.Int32)]
+GRADES += [([None, -3, 0, 1, 2, 4, 5, 9], pl.Int64)]
+GRADES += [([None, -1.5, -1, 0, 0.25, 1, 2.5, 3, 4, 4.5, 7, 1e9], pl.Float64)]
 KEYS = {
-    "integers": (pl.Int8, lambda user: user - 5),
-    "unsigned": (pl.UInt64, lambda user: user + 2**63),
-    "dates": (pl.Date, lambda user: user - 5),
-    "floats": (pl.Float64, lambda user: user / 2),
-    "texts": (pl.String, lambda user: f"{user:03}"),
+    pl.Int8: lambda user: user - 5,
+    pl.UInt64: lambda user: user + 2**63,
+    pl.Date: lambda user: user - 5,
+    pl.Float64: lambda user: user / 2,
+    pl.String: lambda user: f"{user:03}",
 }
-ORDERS = ["sorted", "descending", "last row first", "random"]
+CUTOFFS = [None, 1, 2, 3, 10, 51, 52, 53, 100, 200, 1 << 40]
+ORDERS = {
+    "sorted": lambda draw, rows: rows,
+    "descending": lambda draw, rows: rows[::-1],
+    "last row first": lambda draw, rows: rows[-1:] + rows[:-1],
+    "random": lambda draw, rows: draw.sample(rows, len(rows)),
+}
 
 
-@few(2)(("kind", "order"), cycled([*KEYS] * 3, [*ORDERS, "sorted"]))
-def test_order_and_type_of_keys_change_no_value(kind, order):
-    draw, (dtype, key) = random.Random(7), KEYS[kind]
-    rows = [
-        (key(user), draw.choice([None, 0, 1, 2, 3, 4]), place)
-        for user in range(12)
-        for place in draw.sample(range(1, 51), 20 + user)
-    ]
-    if order == "descending":
-        rows.reverse()
-    elif order == "last row first":
-        rows.insert(0, rows.pop())
-    elif order == "random":
-        draw.shuffle(rows)
-    frame = pl.DataFrame(rows, {"user": dtype, "rel": pl.Int32, "pos": pl.Int32}, orient="row")
-    assert_equal(rankql.ndcg, frame, {"k": 10})
-    chunks = pl.concat([frame[:7], frame[7:100], frame[100:]], rechunk=False)
-    assert_equal(rankql.ndcg, chunks, {"k": 10})
-    assert not frame["user"].flags["SORTED_ASC"], "the user's frame is as it was"
+@few(14)("seed", range(200))
+def test_any_frame_equals_the_definition(seed):
+    """Grades with gaps, ties and NULLs, any k and base, keys of any type in any order, chunks.
+
+    Positions are up to the highest that their type holds, and k may be above it.
+    """
+    draw = random.Random(seed)
+    grades, rel = GRADES[seed % len(GRADES)]
+    pos = draw.choice([pl.Int8, pl.UInt8, pl.Int32, pl.Int64])
+    key = draw.choice([*KEYS])
+    rows = []
+    for user in range(draw.choice([1, 4, 12])):
+        places = draw.sample(range(1, 127), draw.randint(0, 30)) + draw.choice([[], [127]])
+        places = [place for place in places if place < draw.choice([9, 51, 128])]
+        some = draw.sample(grades, draw.randint(1, len(grades)))
+        for place in [*places, *[None] * draw.choice([0, 1, 4])]:
+            rows.append((KEYS[key](user), draw.choice(some), place))
+    rows = ORDERS[draw.choice([*ORDERS])](draw, rows)
+    frame = pl.DataFrame(rows, {"user": key, "rel": rel, "pos": pos}, orient="row")
+    if draw.random() < 0.3:
+        frame = pl.concat([frame[:7], frame[7:20], frame[20:]], rechunk=False)
+    flags, more = frame["user"].flags, draw.choice([{}, {}, {"base": 10}, {"base": math.e}])
+    options = {"k": draw.choice(CUTOFFS), **more}
+    assert_equal(draw.choice([rankql.ndcg, rankql.idcg]), frame, options)
+    assert frame["user"].flags == flags, "the user's frame is as it was"
 
 
 OTHER_KEYS = {
@@ -132,14 +124,6 @@ def test_keys_of_objects(form):
     frame = pl.DataFrame({"rel": [1, 0, 1], "pos": [1, 2, 1]})
     frame = frame.with_columns(user=pl.Series([1, 1, 2], dtype=pl.Object))
     assert FORMS[form](rankql.ndcg, frame, {"k": 10})["ndcg"].to_list() == [1, 1]
-
-
-@few(4)("k", [1, 100, 200, 1 << 40])
-@pytest.mark.parametrize("pos", [pl.Int8, pl.UInt8, pl.Int64])
-def test_cutoffs_beyond_the_type_of_the_positions(pos, k):
-    """A cutoff that the type of the positions does not hold; the highest position of the type."""
-    rows = [(1, 1, 127), (1, 3, 2), (2, 0, 1), (2, 2, 100), (3, 1, None)]
-    assert_equal(rankql.ndcg, table(rows, pl.Int8, pos), {"k": k})
 
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])

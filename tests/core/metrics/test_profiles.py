@@ -324,3 +324,5 @@ def test_f1_is_the_harmonic_mean_of_the_precision_and_the_recall_shown(
         assert result[f"{kind}P@20"] == pytest.approx(precision)
         f1 = 2 * precision * recall / (precision + recall)
         assert result[f"{kind}F1@20"] == pytest.approx(f1)
+    every = rankql.evaluate(run, qrels, ["microP@20", "microP@9"], ties="expected", **options)
+    assert [*every.summary["mean"]] == pytest.approx([precision, 3 / min(size, 9)])

@@ -57,8 +57,12 @@ class Causes:
     @cached_property
     def tied(self) -> bool:
         """May equal scores decide?"""
-        return not self.reduction.has("tied") or any(
-            x["tied"].sum() > _TIED * x.height for x in self._systems
+        reduction = self.reduction
+        others = len(reduction.metrics) < len(reduction.evaluation.computed)  # may read further
+        return (
+            others
+            or not reduction.has("tied")
+            or any(x["tied"].sum() > _TIED * x.height for x in self._systems)
         )
 
     @cached_property

@@ -75,6 +75,9 @@ def reduce_frames(reduction: Reduction) -> Reduction | None:
         judged = judged.join(pl.LazyFrame({"system": [*inputs.runs]}), how="cross")
     frame = judged.join(rankings, on=keys, how="full", coalesce=True).sort(keys)
     frame = frame.select(*keys, pl.exclude(keys)) if inputs.many else frame
+    kinds = {evaluation.session.frames[x.sql][x.roles["query"]].dtype for x in inputs.tables}
+    if len(kinds) == 1:  # as DuckDB has it, so that values can be joined with the tables
+        frame = frame.cast({"query": kinds.pop()})
     return replace(reduction, frame=frame.collect(engine=_ENGINE), ranked=rows)
 
 
