@@ -8,6 +8,7 @@ from scipy import stats
 import rankql
 from rankql.core.evaluation.means.means import MEAN_OF_SLICES
 from rankql.core.stats.sample import Sample, SlicedSample
+from rankql.core.stats.tests import TESTS
 from support.parameters import few
 
 SLICES = {"de": 30, "fr": 12, None: 11}
@@ -179,6 +180,12 @@ def test_the_size_of_a_weighted_slice_is_its_effective_number():
     sample = SlicedSample.of(slices)
     assert sample.counts == pytest.approx({"uneven": 49**2 / 429, "even": 30})
     assert sample.too_small == ["uneven"]  # 5.6 of 30
+
+
+@pytest.mark.parametrize("test", TESTS.values())
+def test_a_slice_of_one_query_leaves_no_detectable_difference(test):
+    sample = SlicedSample.of({x: Sample(np.linspace(-1, 1, n)) for x, n in (("a", 30), ("b", 1))})
+    assert test().detectable(sample, 0.05) is None
 
 
 TOO_SMALL = [
