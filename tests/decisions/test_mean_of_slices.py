@@ -108,26 +108,6 @@ def test_a_slice_without_a_value_does_not_count_and_one_of_a_single_value_leaves
     assert row(result.summary)["mean"] == pytest.approx(two.mean()) and row(result.summary)["lo"]
 
 
-@few(1)("test", ["auto", "t", "randomisation"])
-def test_compare_tests_the_difference_within_slices(test):
-    runs = {"a": ranked(1), "b": ranked(2)}
-    comparison = rankql.compare(runs, judged(), "RR", by="country", mean="slices", test=test)
-    pair = row(comparison.pairs)
-    values = comparison.per_query.pivot("system", index=["query", "country"], values="RR")
-    values = values.drop_nulls("a").with_columns(d=pl.col("b") - pl.col("a"))
-    parts = [values.filter(pl.col("country").eq_missing(x))["d"].to_numpy() for x in SLICES]
-    assert pair["difference"] == pytest.approx(np.mean([x.mean() for x in parts]))
-    assert pair["mean_b"] - pair["mean_a"] == pytest.approx(pair["difference"])
-    error, freedom = welch(parts)
-    p = 2 * stats.t.sf(abs(pair["difference"]) / error, freedom)
-    if test == "t":
-        assert pair["p"] == pytest.approx(p)
-    assert abs(pair["p"] - p) < 0.15 and pair["lo"] < pair["difference"] < pair["hi"]
-    saved = {name: rankql.evaluate(run, judged(), "RR", by="country") for name, run in runs.items()}
-    again = rankql.compare(saved, by="country", mean="slices", test=test)
-    assert row(again.pairs)["p"] == pair["p"]
-
-
 def test_gate_takes_a_limit_on_it_alone():
     run, base, qrels = ranked(2), ranked(1), judged()
     mean = row(rankql.evaluate(run, qrels, "RR", by="country", mean="slices").summary)["mean"]

@@ -2,10 +2,13 @@
 
 import math
 
+import numpy as np
 import pytest
 
 import rankql
-from support.comparisons import draw, expected_rows
+from rankql.core.stats.sample import Sample
+from rankql.core.stats.tests import CORRECTIONS, TESTS, run_family
+from support.comparisons import draw, expected_rows, family
 from support.parameters import few
 
 KEYS = ("metric", "a", "b", "slice")
@@ -22,7 +25,8 @@ def numbers(row):
 def test_pairs_equal_their_definition(seed):
     """Of all metrics, slices, tests and corrections; missing, undefined and weighted queries."""
     drawn = draw(seed)
-    rows = rankql.compare(drawn.results(), **drawn.options).pairs.to_dicts()
+    compared = rankql.compare(drawn.results(), **drawn.options)
+    rows = compared.pairs.to_dicts()
     pairs = {tuple(row[name] for name in KEYS): row for row in rows}
     expected = expected_rows(drawn)
     assert len(pairs) == len(expected)
@@ -30,3 +34,37 @@ def test_pairs_equal_their_definition(seed):
         pair = pairs[tuple(row[name] for name in KEYS)]
         assert numbers(pair) == pytest.approx(numbers(row), rel=1e-9, abs=1e-12, nan_ok=True)
         assert {name: pair[name] for name in FACTS} == {name: row[name] for name in FACTS}
+        assert "nan" not in pair["sentence"].lower()
+        if pair["lo"] is not None:
+            decided = pair["verdict"] in ("better", "worse")
+            assert decided == (not pair["lo"] <= 0 <= pair["hi"])
+
+
+@few(4)("name", TESTS)
+@pytest.mark.parametrize("correction", CORRECTIONS)
+def test_families_equal_their_definition(name, correction):
+    """Tests of samples in which few queries differ, and of some that cannot be tested."""
+    rng, test = np.random.default_rng(len(name)), TESTS[name](resamples=199)
+    apply = test.apply_to_zero
+    for _ in range(8):
+        samples = []
+        for _ in range(rng.integers(0, 12)):
+            differ = int(rng.choice([0, 2, 3, 6, 7, 8, 30]))
+            values = rng.normal(rng.choice([0, 0.1, 0.3]), rng.choice([0.05, 0.2]), differ)
+            values = np.append(values.clip(-1, 1), np.zeros(int(rng.integers(0, 9))))
+            samples.append(Sample(values, lowest=-1.0, highest=1.0))
+        alpha = float(rng.choice([0.01, 0.05, 0.3]))
+        found = run_family(samples, test, correction, alpha)
+        tested = [i for i, x in enumerate(samples) if not test.explain_untestable(x)]
+        p = [apply(samples[i], alpha).p for i in tested]
+        floors = [min(1, 2.0 ** (1 - samples[i].differing)) for i in tested]
+        expected = dict(zip(tested, family(p, floors, correction, alpha), strict=True))
+        for i, (sample, result) in enumerate(zip(samples, found, strict=True)):
+            if i not in expected:
+                assert result.p is None and result.reason
+                continue
+            adjusted, level, needed = expected[i]
+            assert (result.p_adjusted, result.level) == pytest.approx((adjusted, level), rel=1e-9)
+            alone = apply(sample, result.level)
+            assert (result.p, result.lo, result.hi) == (alone.p, alone.lo, alone.hi)
+            assert result.needed == needed and (needed is None or result.p_adjusted > alpha)

@@ -76,7 +76,8 @@ class Drawn:
         for i, name in enumerate(self.systems):
             columns = {metric: pl.Series(x[:, i]) for metric, x in self.values.items()}
             frame = self.about.with_columns(**columns).fill_nan(None)
-            frames[name] = frame.filter(pl.Series(~self.absent[:, i]))
+            frame = frame.filter(pl.Series(~self.absent[:, i]))
+            frames[name] = frame.sample(fraction=1, shuffle=True, seed=i)
         return {x: rankql.read_values(y, metrics=[*self.values]) for x, y in frames.items()}
 
     def counted(self, metric):

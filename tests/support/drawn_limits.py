@@ -5,7 +5,6 @@ some are equal, undefined or without weight; `decide` says what passes. The inte
 one level is that of the test.
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
