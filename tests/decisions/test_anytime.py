@@ -221,16 +221,11 @@ def test_verify_computes_it_again(name, tmp_path):
 
 
 def test_gate():
-    options = {"baseline": OLD, "max_drop": "RR:0.1", **OPTIONS}
-    verdict = rankql.gate(NEW, QRELS, **options)
+    verdict = rankql.gate(NEW, QRELS, baseline=OLD, max_drop="RR:0.1", **OPTIONS)
     pair = rankql.compare(RUNS, QRELS, "RR", **OPTIONS).pairs
     row = verdict.table.row(0, named=True)
     assert (row["lo"], row["hi"]) == pytest.approx((pair["lo"][0], pair["hi"][0]), abs=1e-9)
     assert verdict.passed and any("valid at every number" in note for note in verdict.notes)
-    back = rankql.gate(OLD, QRELS, **options | {"baseline": NEW})
-    assert back.outcome == "failed"
-    close = rankql.gate(NEW, QRELS, **options | {"max_drop": "RR:0.0"})
-    assert close.passed
     near = rankql.gate(OLD, QRELS, baseline=ranked(3, 6), max_drop="RR:0.02", **OPTIONS)
     assert near.outcome == "inconclusive" and near.table["queries_needed"][0] > N
 

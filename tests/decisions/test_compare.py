@@ -164,18 +164,6 @@ def test_columns_may_have_any_name():
         assert rankql.compare(values, by="AP 0").pairs["n"].to_list() == [3, 1, 2]
 
 
-@few(1)("rules", [{"missing": "skip"}, {"undefined": "zero"}, {}])
-def test_differences_are_those_of_the_table(rules):
-    runs = {"old": OLD, "short": run(a="xy", b="yx")}
-    compared = rankql.compare(runs, QRELS, "RR", **rules)
-    row, rows = compared.pairs.row(0, named=True), compared.differences("RR", "old", "short")
-    assert len(rows) == row["n"]
-    assert rows["difference"].mean() == pytest.approx(row["difference"])
-    if "missing" not in rules:
-        for name, mean in (("old", row["mean_a"]), ("short", row["mean_b"])):
-            assert mean == pytest.approx(rankql.evaluate(runs[name], QRELS, "RR", **rules)["RR"])
-
-
 def test_a_table_of_values_has_the_conventions_of_the_results_beside_it():
     """Values of a table say nothing of theirs: 0 for undefined is what the result says."""
     result = rankql.evaluate(OLD, QRELS, "nDCG@2", undefined="zero")

@@ -103,15 +103,10 @@ def test_a_gate_passes_what_cannot_be_decided_at_a_limit_of_0_only():
         rankql.read_values(results.filter(system=name).select("query", "AP"))
         for name in ("old", "new")
     )
-    verdict = rankql.gate(old, baseline=new)
-    message = verdict.table["message"].item()
-    assert verdict.passed and "cannot be decided, 4 of 60 queries differ, 6 are needed" in message
-    assert verdict.table["lo"].item() <= 0 <= verdict.table["hi"].item()
-    assert any("A limit of 0 fails only if" in note for note in verdict.notes)
-    for limit in ("AP:0.001", "AP:0.2"):
-        other = rankql.gate(old, baseline=new, max_drop=limit)
-        assert "cannot be decided" not in repr(other)
-        assert other.outcome == ("inconclusive" if limit == "AP:0.001" else "passed")
+    message = rankql.gate(old, baseline=new).table["message"].item()
+    assert "cannot be decided, 4 of 60 queries differ, 6 are needed" in message
+    other = rankql.gate(old, baseline=new, max_drop="AP:0.001")
+    assert "cannot be decided" not in repr(other) and other.outcome == "inconclusive"
 
 
 def test_the_rows_of_pairs_show_floors_where_they_matter():

@@ -353,17 +353,12 @@ def test_attributes_are_those_of_the_run():
 
 def test_clusters():
     """Queries of one user lose together: the interval is that of compare."""
-    rng = np.random.default_rng(5)
-    users = np.repeat(np.arange(30), 4)
-    drop = 0.02 + rng.normal(0, 0.1, 30)[users] + rng.normal(0, 0.02, 120)
-    old, new = (x.with_columns(user=pl.Series(users)) for x in shifted("AP", 0.5, -drop))
+    drop = np.random.default_rng(5).normal(0.02, 0.1, 30).repeat(4)
+    old, new = (x.with_columns(user=pl.int_range(120) // 4) for x in shifted("AP", 0.5, -drop))
     verdict = gate_values(new, baseline=old, cluster="user", max_drop="AP:0.01")
-    compared = compare_values({"a": old, "b": new}, cluster="user").pairs.row(0, named=True)
-    for end in ("lo", "hi"):
-        assert only_row(verdict)[end] == pytest.approx(compared[end])
+    compared = compare_values({"a": old, "b": new}, cluster="user").pairs
+    assert verdict.table["lo", "hi"].row(0) == pytest.approx(compared["lo", "hi"].row(0))
     assert "Queries are clustered by user: 30 clusters of 4 queries" in verdict.notes
-    one = gate_values(new.head(4), baseline=old.head(4), cluster="user", max_drop="AP:0.01")
-    assert one.exit_code == 3 and "fewer than 10" in messages(one)[0]
 
 
 def test_conventions_of_the_baseline(tmp_path):
@@ -621,27 +616,17 @@ def test_a_limit_names_a_slice(limit, part, mean):
 
 
 def test_limits_on_slices_are_held_alone():
-    every = gate_slices(DIETS, minimum='RR>=0.6, diet="no fish": RR>=0.71, diet=vegan: RR>=0.9')
-    assert [row[0] for row in every.table.filter(check="RR >= 0.6").select("slice").rows()] == [
-        "all", "diet=all: b=c", "diet=no fish", "diet=vegan"
-    ]  # fmt: skip
-    assert every.table.filter(check="RR >= 0.71").rows()[0][2] == "diet=no fish"
-    assert statuses(every).count("failed") == 2  # one for each of both limits
+    every = gate_slices(DIETS, minimum='RR>=0.6, diet="no fish": RR>=0.71').table
+    assert every["slice"].to_list()[-1] == "diet=no fish" and len(every) == 5
     times = gate_slices(DIETS, minimum='time="12:30": RR>=0.6, RR>=0.1', by="time")
     assert times.table["slice"].to_list() == ["time=12:30", "all", "time=12:30", "time=9"]
-    times = gate_slices(DIETS, minimum="time=12:30: RR>=0.6", by="time")
-    assert times.table["slice"].to_list() == ["time=12:30"]
     both = gate_slices(DIETS, minimum="time=9,diet=vegan:RR>=0.1", by=["diet", "time"])
     assert both.table["slice"].to_list() == ["diet=vegan, time=9"]
 
 
 def test_drops_of_a_slice(tmp_path):
-    options = {"baseline": DIETS, "min_queries": 5}
-    for limit in ("diet=vegan: RR:0.1", {"diet=vegan: RR": 0.1}):
-        (row,) = gate_slices(LOST, max_drop=limit, **options).table.to_dicts()
-        assert (row["slice"], row["status"], row["confidence"]) == ("diet=vegan", "failed", 0.95)
-    assert gate_slices(LOST, max_drop="diet=no fish: RR:0.5", **options).passed
-    assert gate_slices(DIETS, equivalence="diet=vegan: RR:0.5", **options).passed
+    equal = gate_slices(DIETS, baseline=DIETS, equivalence="diet=vegan: RR:0.5", min_queries=5)
+    assert equal.passed
     paths = [tmp_path / "new.csv", tmp_path / "old.csv"]
     for frame, path in zip((LOST, DIETS), paths, strict=True):
         frame.write_csv(path)

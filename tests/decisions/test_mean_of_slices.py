@@ -111,24 +111,17 @@ def test_a_slice_without_a_value_does_not_count_and_one_of_a_single_value_leaves
 def test_gate_takes_a_limit_on_it_alone():
     run, base, qrels = ranked(2), ranked(1), judged()
     mean = row(rankql.evaluate(run, qrels, "RR", by="country", mean="slices").summary)["mean"]
-    low, high = mean - 0.01, mean + 0.01
     for limit, passed in (
-        (f"mean of slices: RR>={low}", True),
-        ({"mean of slices: RR": high}, False),
+        (f"mean of slices: RR>={mean - 0.01}", True),
+        ({"mean of slices: RR": mean + 0.01}, False),
     ):
         verdict = rankql.gate(run, qrels, minimum=limit, by="country")
         assert verdict.passed is passed
         assert verdict.table["slice"].to_list() == [MEAN_OF_SLICES]
-    lower = {"mean of slices: RBPres(p=0.5)": 0.01}  # at most
-    assert not rankql.gate(run, qrels, minimum=lower, by="country").passed
     both = rankql.gate(run, qrels, minimum=["RR>=0", "mean of slices: RR>=0.1"], by="country")
     assert both.table["slice"].to_list().count(MEAN_OF_SLICES) == 1 and len(both.table) == 5
     drop = rankql.gate(run, qrels, base, max_drop="mean of slices: RR:0.5", by="country")
     assert drop.passed and drop.table["slice"].to_list() == [MEAN_OF_SLICES]
-    bound = rankql.gate(
-        run, qrels, minimum="mean of slices: RR>=0.99", by="country", minimum_bound=True
-    )
-    assert not bound.passed and bound.table["hi"][0] < 0.99
 
 
 def small_slices(sizes):
