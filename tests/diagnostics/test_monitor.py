@@ -1083,7 +1083,7 @@ def test_intervals_of_own_values_stay_in_their_range():
         assert table["lo"].min() >= 0 or own == "seconds"
 
 
-@few(1)(("seeds", "most"), [(5, 1), (20, 5)])
+@few(1)(("seeds", "most"), [(2, 1), (20, 5)])
 def test_the_loss_that_is_seen_within_a_week_is_named(seeds, most):
     alone = rankql.monitor(daily_queries())
     (line,) = (x for x in alone.notes if x.startswith("A loss that lasts is seen within 7 days"))

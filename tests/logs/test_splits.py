@@ -197,10 +197,11 @@ def latest(rows, share, by_user):
     return test
 
 
+@pytest.mark.parametrize("seen", [None, "drop"])
 @given(
     rows=ROWS, n=st.integers(1, 3), seed=st.randoms(), basket=st.booleans(),
     share=st.sampled_from([0.05, 0.34, 0.5, 0.67]), since=st.integers(0, 3),
-    by_user=st.booleans(), seen=st.sampled_from([None, "drop"]),
+    by_user=st.booleans(),
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore:.* is empty, because")
 def test_splits_equal_their_definition_in_any_order_of_rows(
