@@ -132,7 +132,7 @@ def counted(differences):
     return Fraction(extreme, 2 ** len(differences))
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(
     st.lists(st.integers(-10, 10), min_size=2, max_size=9).filter(any),
     st.sampled_from([3, 7, 10]),

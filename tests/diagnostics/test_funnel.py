@@ -371,7 +371,7 @@ def test_one_stage_loses_most_only_if_it_loses_more_than_the_others(
 
 @few(1)(
     ("share", "repeats"),
-    [(0.3, 8), (0.1, 8),
+    [(0.3, 4), (0.1, 4),
      *(pytest.param(x, 300, marks=pytest.mark.simulation) for x in (0.1, 0.3))],
 )  # fmt: skip
 def test_of_two_stages_that_lose_alike_one_is_rarely_named_alone(share, repeats):
