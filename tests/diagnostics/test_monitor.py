@@ -360,15 +360,6 @@ def test_a_drop_within_a_week_is_no_drift(weeks, cause):
         assert alarms["since"][0] == date(2026, 1, 5) + timedelta(7 * 20)
 
 
-def test_a_drift():
-    frame = log(days=120, queries=100)
-    days = (pl.col("day") - pl.lit(FIRST)).dt.total_days().clip(28)
-    order = pl.col("pos") + 0.04 * days * (pl.col("rel") > 2)
-    frame = frame.with_columns(pos=order.rank("ordinal").over("day", "query"))
-    (alarm,) = rankql.monitor(frame, metrics="nDCG@3").active.rows(named=True)
-    assert alarm["cause"] == "drift" and alarm["kind"] == "metric"
-
-
 @pytest.mark.slow
 def test_lower_is_better():
     """An error that grows is a loss, and one that shrinks is none."""
