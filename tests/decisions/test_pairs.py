@@ -1,6 +1,7 @@
 """Pairs of systems against their definition on arrays, from values per query."""
 
 import math
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import rankql
 from rankql.core.stats.sample import Sample
 from rankql.core.stats.tests import CORRECTIONS, TESTS, run_family
-from support.comparisons import draw, expected_rows, family
+from support.comparisons import draw, expected_rows, together
 from support.parameters import few
 
 KEYS = ("metric", "a", "b", "slice")
@@ -50,7 +51,6 @@ def test_pairs_equal_their_definition(seed):
 def test_families_equal_their_definition(name, correction):
     """Tests of samples in which few queries differ, and of some that cannot be tested."""
     rng, test = np.random.default_rng(len(name)), TESTS[name](resamples=199)
-    apply = test.apply_to_zero
     for _ in range(8):
         samples = []
         for _ in range(rng.integers(0, 12)):
@@ -59,17 +59,12 @@ def test_families_equal_their_definition(name, correction):
             values = np.append(values.clip(-1, 1), np.zeros(int(rng.integers(0, 9))))
             samples.append(Sample(values, lowest=-1.0, highest=1.0))
         alpha = float(rng.choice([0.01, 0.05, 0.3]))
-        found = run_family(samples, test, correction, alpha)
-        tested = [i for i, x in enumerate(samples) if not test.explain_untestable(x)]
-        p = [apply(samples[i], alpha).p for i in tested]
-        floors = [min(1, 2.0 ** (1 - samples[i].differing)) for i in tested]
-        expected = dict(zip(tested, family(p, floors, correction, alpha), strict=True))
-        for i, (sample, result) in enumerate(zip(samples, found, strict=True)):
-            if i not in expected:
+        expected = together(samples, test, correction, alpha)
+        for i, result in enumerate(run_family(samples, test, correction, alpha)):
+            if i in expected:
+                own = numbers(asdict(expected[i]))
+                assert numbers(asdict(result)) == pytest.approx(own, rel=1e-9, nan_ok=True)
+                assert result.level == pytest.approx(expected[i].level)
+                assert result.needed == expected[i].needed
+            else:
                 assert result.p is None and result.reason
-                continue
-            adjusted, level, needed = expected[i]
-            assert (result.p_adjusted, result.level) == pytest.approx((adjusted, level), rel=1e-9)
-            alone = apply(sample, result.level)
-            assert (result.p, result.lo, result.hi) == (alone.p, alone.lo, alone.hi)
-            assert result.needed == needed and (needed is None or result.p_adjusted > alpha)

@@ -6,7 +6,7 @@ level are those of the test, whose own definitions are in test_significance.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -55,6 +55,20 @@ def family(p, floors, correction, alpha):
     for i in left:
         found[i] = min(1.0, p[i] * k), alpha / k, math.ceil(1 - math.log2(alpha / k))
     return [found[i] for i in range(len(p))]
+
+
+def together(samples, test, correction, alpha, floors=True):
+    """The results of a family by the place of the sample, of those that can be tested."""
+    apply = test.apply_to_zero if floors else test.apply
+    tested = [i for i, sample in enumerate(samples) if not test.explain_untestable(sample)]
+    p = [apply(samples[i], alpha).p for i in tested]
+    least = [min(1, 2.0 ** (1 - samples[i].differing)) if floors else 0.0 for i in tested]
+    found = {}
+    for i, of_family in zip(tested, family(p, least, correction, alpha), strict=True):
+        adjusted, level, needed = of_family
+        result = apply(samples[i], level)
+        found[i] = replace(result, p_adjusted=adjusted, level=level, needed=needed)
+    return found
 
 
 @dataclass
@@ -205,22 +219,20 @@ def expected_rows(drawn):
                 row["verdict"] = test.explain_untestable(sample) or few * "too few queries"
                 rows.append(row | {"higher": METRICS[metric][2]})
     tested = [row for row in rows if not row["verdict"]]
-    apply = test.apply if anytime else test.apply_to_zero
-    p = [apply(row["sample"], alpha).p for row in tested]
-    floors = [0.0 if anytime else min(1, 2.0 ** (1 - row["sample"].differing)) for row in tested]
     correction = "bonferroni" if anytime else options["correction"]
-    adjusted = family(p, floors, correction, alpha)
-    for row, own_p, (p_adjusted, level, needed) in zip(tested, p, adjusted, strict=True):
-        ends = apply(row["sample"], level)
-        row |= {"p": own_p, "p_adjusted": p_adjusted, "lo": ends.lo, "hi": ends.hi, "level": level}
-        sample, better = row["sample"], (row["sample"].mean > 0) == row["higher"]
+    samples = [row["sample"] for row in tested]
+    results = together(samples, test, correction, alpha, not anytime)
+    for i, row in enumerate(tested):
+        result, sample = results[i], row["sample"]
+        needed, better = result.needed, (sample.mean > 0) == row["higher"]
+        row |= {x: getattr(result, x) for x in ("p", "p_adjusted", "lo", "hi", "level")}
         row["verdict"] = "not significant"
         if needed is not None:
             kind = "clusters" if "cluster" in options else "queries"
             differ = "differs" if sample.differing == 1 else "differ"
             row["verdict"] = f"cannot be decided: {sample.differing} of {len(sample.sums)} {kind} "
             row["verdict"] += f"{differ}, {needed} are needed"
-        elif p_adjusted <= alpha:
+        elif result.p_adjusted <= alpha:
             row["verdict"] = "better" if better else "worse"
     for row in rows:
         add_counts(row, test, alpha)

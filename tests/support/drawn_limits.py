@@ -13,7 +13,7 @@ from rankql.core.stats.sample import Sample
 from rankql.core.stats.tests import Betting, MeanTest, SkewedStudent
 from rankql.decisions.gate_limits import GateLimit, default_drops, parse_limits
 from rankql.decisions.pairs import PairComparison
-from support.comparisons import METRICS, family
+from support.comparisons import METRICS, together
 
 # Differences within rounding decide nothing.
 NOTHING = 1e-9
@@ -165,15 +165,11 @@ def intervals(drawn, members):
     test, (target, _) = drawn.test, drawn.target
     shifted = [pair.sample.minus(target) for pair in members]
     at_zero = not (drawn.limit.operator or target or drawn.anytime)
-    apply = test.apply_to_zero if at_zero else test.apply
-    tested = [i for i, x in enumerate(shifted) if not test.explain_untestable(x)]
-    p = [apply(shifted[i], drawn.level).p for i in tested]
-    floors = [min(1, 2.0 ** (1 - shifted[i].differing)) if at_zero else 0.0 for i in tested]
     correction = "bonferroni" if drawn.anytime else "holm"
-    levels = dict(zip(tested, family(p, floors, correction, drawn.level), strict=True))
+    results = together(shifted, test, correction, drawn.level, at_zero)
     for i, pair in enumerate(members):
-        result = apply(shifted[i], levels[i][1]) if i in levels else None
+        result = results.get(i)
         if result is None or result.lo is None:
             yield pair, None, None
         else:
-            yield pair, (result.lo + target, result.hi + target), levels[i][1]
+            yield pair, (result.lo + target, result.hi + target), result.level
