@@ -173,7 +173,7 @@ LOSSES = {
 }
 
 
-@few(3)("name", LOSSES)
+@pytest.mark.parametrize("name", LOSSES)
 def test_days_are_in_alarm_for_one_of_five_reasons(name):
     """Small losses that last are found by the means of 28 and 91 days alone."""
     noise = 0.01 * np.random.default_rng(3).uniform(-1, 1, 240)
