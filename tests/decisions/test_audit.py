@@ -77,19 +77,16 @@ def covered(kind, n, repeats, digits=3, seed=3):
     return held / repeats
 
 
-@few(4)("n", [10, 43, 200, 1000])
+@few(4)(
+    ("n", "repeats", "of_shares", "of_others"),
+    [*((n, 400, 0.93, 0.96) for n in (10, 43, 200, 1000)),
+     *(pytest.param(n, 4000, 0.945, 0.975, marks=pytest.mark.simulation)
+       for n in (10, 43, 200, 1000))],
+)  # fmt: skip
 @pytest.mark.parametrize("kind", VALUES)
-def test_intervals_hold_for_any_values(kind, n):
-    assert covered(kind, n, 400) > (0.93 if kind == "0 or 1" else 0.96)
-
-
-@pytest.mark.simulation
-@pytest.mark.parametrize("n", [10, 43, 200, 1000])
-@pytest.mark.parametrize("kind", VALUES)
-def test_how_often_intervals_hold(kind, n):
+def test_intervals_hold_for_any_values(kind, n, repeats, of_shares, of_others):
     """Exact for shares; 98% and more of others."""
-    held = covered(kind, n, 4000, seed=71)
-    assert held > (0.945 if kind == "0 or 1" else 0.975)
+    assert covered(kind, n, repeats) > (of_shares if kind == "0 or 1" else of_others)
 
 
 @pytest.mark.parametrize(("n", "least"), [(1, 0.975), (10, 0.961), (50, 0.9505)])

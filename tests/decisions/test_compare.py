@@ -12,8 +12,6 @@ from scipy import special
 import rankql
 from rankql.cli.main import main
 from rankql.core.base import text as show
-from rankql.core.stats.sample import Sample
-from rankql.core.stats.tests import PairedTest
 from support.own_values import compare_values, gate_values
 from support.parameters import cycled, few
 
@@ -166,18 +164,6 @@ def test_columns_may_have_any_name():
         assert rankql.compare(values, by="AP 0").pairs["n"].to_list() == [3, 1, 2]
 
 
-@few(1)("rules", [{"missing": "skip"}, {"undefined": "zero"}, {}])
-def test_differences_are_those_of_the_table(rules):
-    runs = {"old": OLD, "short": run(a="xy", b="yx")}
-    compared = rankql.compare(runs, QRELS, "RR", **rules)
-    row, rows = compared.pairs.row(0, named=True), compared.differences("RR", "old", "short")
-    assert len(rows) == row["n"]
-    assert rows["difference"].mean() == pytest.approx(row["difference"])
-    if "missing" not in rules:
-        for name, mean in (("old", row["mean_a"]), ("short", row["mean_b"])):
-            assert mean == pytest.approx(rankql.evaluate(runs[name], QRELS, "RR", **rules)["RR"])
-
-
 def test_a_table_of_values_has_the_conventions_of_the_results_beside_it():
     """Values of a table say nothing of theirs: 0 for undefined is what the result says."""
     result = rankql.evaluate(OLD, QRELS, "nDCG@2", undefined="zero")
@@ -186,36 +172,6 @@ def test_a_table_of_values_has_the_conventions_of_the_results_beside_it():
     assert row["n"] == 4
     expected = rankql.evaluate(NEW, QRELS, "nDCG@2", undefined="zero")["nDCG@2"]
     assert row["mean_b"] == pytest.approx(expected, abs=1e-12)
-
-
-def test_the_detectable_difference_is_that_of_the_family():
-    """A difference that one test would detect, and a family of 40 would not."""
-    values = np.array([0.05 + (0.1 if i % 2 else -0.1) for i in range(40)])
-    others = {f"s{n}": frame(range(40), 0.5 + values) for n in range(40)}
-    base = {"b": frame(range(40), [0.5] * 40)}
-    one = compare_values(base | {"s0": others["s0"]}).pairs.row(0, named=True)
-    many = compare_values(base | others, baseline="b").pairs.row(0, named=True)
-    assert (one["verdict"], many["verdict"]) == ("better", "not significant")
-    for row, tests in ((one, 1), (many, 40)):
-        expected = PairedTest().detectable(Sample(values), 0.05 / tests)
-        assert row["detectable"] == pytest.approx(expected)
-    assert many["sentence"].endswith(
-        "A difference of about 0.069 would have been detected with 80% power"
-    )
-
-
-@pytest.mark.parametrize(("metric", "in_range"), [("nDCG@10", True), ("revenue", False)])
-def test_a_difference_beyond_the_range_of_a_metric_is_not_detectable(metric, in_range):
-    a, b = (
-        pl.DataFrame({"query": range(6), metric: x})
-        for x in ([0.9, 0, 0.9, 0, 1, 0], [0.0, 1, 0.1, 1, 0, 0.7])
-    )
-    row = compare_values({"a": a, "b": b}, metrics=metric).pairs.row(0, named=True)
-    if in_range:
-        assert row["detectable"] is None and "80% power" not in row["sentence"]
-    else:
-        assert row["detectable"] > 1
-        assert "A difference of about 1." in row["sentence"]
 
 
 @pytest.mark.parametrize(
@@ -279,24 +235,6 @@ def test_a_system_without_a_value_is_not_beaten():
     old, new = frame(range(5), [None] * 5), frame(range(5), [0.8] * 5)
     systems = {"old": old.cast({"AP": pl.Float64}), "new": new}
     assert compare_values(systems).title == "Is new better than old? Undecided: AP: not testable"
-
-
-@pytest.mark.parametrize("values", [[0.8] + [0.6] * 4, [0.75] * 6])
-def test_rows_without_an_interval_are_counted(values):
-    n = len(values)
-    old, new = frame(range(n), [0.5] * n), frame(range(n), values)
-    comparison = compare_values({"old": old, "new": new}, test="randomisation")
-    assert comparison.pairs["lo"].item() is None and comparison.pairs["p"].item() == 2 / 2**n
-    assert "1 row has no interval: too few queries, " in str(comparison.notes)
-
-
-def test_small_slices_are_shown_and_not_tested():
-    segments = ["big"] * 9 + ["small"] * 3
-    x, y = (frame(range(12), [i / n for i in range(12)], seg=segments) for n in (20, 19))
-    compared = compare_values({"x": x, "y": y}, by="seg", min_queries=5)
-    assert compared.pairs["verdict"].to_list()[-1] == "too few queries"
-    assert compared.pairs["p"].is_null().to_list() == [False, False, True]
-    assert "Holm-adjusted for 2 tests" in compared.pairs["sentence"][0]
 
 
 def test_no_bound_of_a_verdict_is_rounded_to_0():
@@ -420,9 +358,3 @@ def test_a_mean_is_the_same_to_the_last_bit_wherever_it_is_printed(seed, weight)
     # On DuckDB 1.4 the last digit may differ.
     close = 1e-15 if duckdb.__version__ < "1.5" else 0
     assert verdict == pytest.approx(means["all", "b"], rel=close, abs=0)
-    # Of queries that one lacks, the pair has those of both.
-    gaps = frames | {"a": frames["a"].with_columns(m=pl.when(pl.col("query") % 9 > 0).then("m"))}
-    kept = {name: frame.filter(pl.col("query") % 9 > 0) for name, frame in frames.items()}
-    one, other = (compare_values(x, metrics="m", **options).pairs for x in (gaps, kept))
-    columns = ["slice", "mean_a", "mean_b", "difference", "lo", "hi"]
-    assert one[columns].rows() == other[columns].rows()

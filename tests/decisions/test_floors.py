@@ -10,7 +10,7 @@ from scipy import stats
 import rankql
 from rankql.core.stats.prediction_powered import CorrectedSample
 from rankql.core.stats.sample import Sample, SlicedSample
-from rankql.core.stats.tests import TESTS, bound_by_share, find_decidable, run_family
+from rankql.core.stats.tests import TESTS, bound_by_share, run_family
 from research.simulation import REPEATS, at_most
 from support.judged_runs import corrected
 from support.parameters import few
@@ -72,34 +72,16 @@ def compared(differences, queries, **options):
     return rankql.compare(dict(zip(("old", "new"), results, strict=True)), **options)
 
 
-@few(2)("test", TESTS)
-@pytest.mark.parametrize(("m", "queries"), [(3, 10), (4, 1_000), (5, 50)])
+@few(1)("test", TESTS)
+@pytest.mark.parametrize(("m", "queries"), [(3, 10), (4, 1_000)])
 def test_few_that_differ_decide_nothing(test, m, queries):
     comparison = compared([0.1] * m, queries, test=test)
     row = comparison.pairs.row(0, named=True)
-    assert row["p"] == row["p_adjusted"] == row["p_floor"] == 2.0 ** (1 - m)
-    assert row["lo"] <= 0 < row["hi"]
-    few = f"{m} of {queries:,} queries differ, 6 are needed"
-    assert row["verdict"] == f"cannot be decided: {few}" and few in row["sentence"]
+    assert row["p"] == row["p_floor"] == 2.0 ** (1 - m)
+    assert f"{m} of {queries:,} queries differ, 6 are needed" in row["sentence"]
     assert "Undecided" in comparison.title and "too few differ" in repr(comparison)
     assert any(note.startswith("Cannot be decided: 1 of 1 row") for note in comparison.notes)
     assert comparison.to_dict()["table"][0]["p_floor"] == 2.0 ** (1 - m)
-
-
-def test_six_that_differ_may_decide_and_unlike_ones_do_not():
-    row = compared([0.1] * 6, 50).pairs.row(0, named=True)
-    assert (row["verdict"], row["p"]) == ("better", 2**-5)
-    assert compared([0.1, -0.1] * 5, 50).pairs["verdict"].item() == "not significant"
-    strict = compared([0.1] * 6, 50, confidence=0.99).pairs["verdict"].item()
-    assert strict == "cannot be decided: 6 of 50 queries differ, 8 are needed"
-
-
-def test_clusters_and_weights():
-    by_part = compared([0.1] * 7, 40, cluster="part").pairs["verdict"].item()
-    assert by_part == "cannot be decided: 4 of 20 clusters differ, 6 are needed"
-    weighted = compared([0.1] * 7, 40, weight="w").pairs  # the first two queries have weight 0
-    assert weighted["verdict"].item().startswith("cannot be decided: 5 of 38 queries differ")
-    assert weighted["p_floor"].item() == 2**-4
 
 
 @pytest.mark.parametrize(("m", "n", "most"), [(3, 5_000, "0.0018"), (0, 5_000, "0.00074")])
@@ -115,62 +97,16 @@ def test_few_that_differ_bound_the_difference(m, n, most):
     assert bound_by_share(Sample(np.append([0.5] * 3, np.zeros(4997))), ALPHA) is None
 
 
-def test_the_family_is_tarones():
-    """The smallest k for which at most k floors are below alpha / k."""
-    rng = np.random.default_rng(2)
-    for _ in range(50):
-        floors = 2.0 ** -rng.integers(0, 14, rng.integers(1, 30))
-        for correction in ("holm", "bonferroni"):
-            decidable, k = find_decidable(floors, correction, ALPHA)
-            assert sum(decidable) <= k and decidable == [x <= ALPHA / k for x in floors]
-            assert all(np.sum(floors <= ALPHA / i) > i for i in range(1, k))
-        for correction in ("bh", "none"):
-            assert find_decidable(floors, correction, ALPHA) == ([x <= ALPHA for x in floors], 1)
-
-
-@few(2)(("correction", "tests"), [("holm", 2), ("bonferroni", 2), ("bh", 2), ("none", 1)])
-def test_rows_that_could_not_be_significant_leave_the_family(correction, tests):
-    rng = np.random.default_rng(4)
-    strong, weak = (of(rng.normal(mean, 0.1, 40)) for mean in (0.1, 0.03))
-    few = [of([0.2] * 3, 37)] * 8
-    test = TESTS["auto"]()
-    results = run_family([strong, *few, weak], test, correction, ALPHA)
-    alone = run_family([strong, weak], test, correction, ALPHA)
-    for result, other in zip((results[0], results[-1]), alone, strict=True):
-        assert (result.p, result.p_adjusted, result.lo) == (other.p, other.p_adjusted, other.lo)
-    level = ALPHA / (tests if correction in ("holm", "bonferroni") else 1)
-    needed = next(m for m in range(20) if 2.0 ** (1 - m) <= level)
-    for result in results[1:-1]:
-        assert (result.p, result.needed) == (0.25, needed)
-        assert result.p_adjusted > ALPHA and result.lo <= 0 <= result.hi
-
-
-def test_holm_goes_on_with_the_others_if_all_are_significant():
-    """Two tests; the second could not be significant at half of the level, but at all of it."""
-    strong, six = of(np.full(40, 0.1) + np.linspace(0, 0.05, 40)), of([0.2] * 6, 14)
-    both = run_family([strong, six], TESTS["auto"](), "holm", ALPHA)
-    assert [x.needed for x in both] == [None, None]
-    assert both[1].p_adjusted == 2**-5 and both[1].lo > 0
-    weak = of(np.tile([0.1, -0.09], 20))
-    (_, left) = run_family([weak, six], TESTS["auto"](), "holm", ALPHA)
-    assert left.needed == 7 and left.p_adjusted == 2 * 2**-5 and left.lo <= 0
-
-
 def test_a_gate_passes_what_cannot_be_decided_at_a_limit_of_0_only():
     results = compared([0.2] * 4, 60).result.frame()
     old, new = (
         rankql.read_values(results.filter(system=name).select("query", "AP"))
         for name in ("old", "new")
     )
-    verdict = rankql.gate(old, baseline=new)
-    message = verdict.table["message"].item()
-    assert verdict.passed and "cannot be decided, 4 of 60 queries differ, 6 are needed" in message
-    assert verdict.table["lo"].item() <= 0 <= verdict.table["hi"].item()
-    assert any("A limit of 0 fails only if" in note for note in verdict.notes)
-    for limit in ("AP:0.001", "AP:0.2"):
-        other = rankql.gate(old, baseline=new, max_drop=limit)
-        assert "cannot be decided" not in repr(other)
-        assert other.outcome == ("inconclusive" if limit == "AP:0.001" else "passed")
+    message = rankql.gate(old, baseline=new).table["message"].item()
+    assert "cannot be decided, 4 of 60 queries differ, 6 are needed" in message
+    other = rankql.gate(old, baseline=new, max_drop="AP:0.001")
+    assert "cannot be decided" not in repr(other) and other.outcome == "inconclusive"
 
 
 def test_the_rows_of_pairs_show_floors_where_they_matter():

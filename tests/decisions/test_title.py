@@ -28,7 +28,7 @@ def compare(*systems, **options):
     return compare_values(frames, by="part", **options)
 
 
-@few(2)(("new", "start", "end"), [
+@few(1)(("new", "start", "end"), [
     ("up", "Is up better than old? Yes: +0.10 AP overall and nowhere significantly worse", ""),
     ("down", "Is down better than old? No: -0.10 AP overall", ""),
     ("mixed", "Is mixed better than old? No: +0.000 AP overall (95% CI ",

@@ -132,7 +132,7 @@ def with_a_property():
     return qrels.select("query", "item", score=1.0), qrels
 
 
-@few(5)(
+@few(2)(
     "world", [golden_set, one_answer, with_others, with_a_property],
     ids=["golden", "one-answer", "others", "property"],
 )  # fmt: skip

@@ -58,16 +58,6 @@ def test_missed_items_are_those_of_the_definition(metric, k, threshold, seed):
     assert f"{never:,} never retrieved" in result.title or k is None
 
 
-def test_recall_and_the_missed_items_agree():
-    runs, qrels = draw(7, systems=1)
-    missed = rankql.explain(runs["s0"], qrels, missed=True, metric="R@3")
-    lost = dict(missed.table["query"].value_counts().rows())
-    relevant = dict(qrels.filter(pl.col("rel") >= 1)["query"].value_counts().rows())
-    values = rankql.evaluate(runs["s0"], qrels, "R@3").per_query.drop_nulls()
-    for query, recall in values.select("query", "R@3").rows():
-        assert recall == pytest.approx(1 - lost.get(query, 0) / relevant[query])
-
-
 def test_a_table_with_grades_and_positions():
     rows = {"user": [1, 1, 1, 2], "item": [*"abca"], "pos": [1, 2, None, 1], "rel": [0, 1, 2, 0]}
     result = rankql.explain(pl.DataFrame(rows), missed=True, metric="R@1", query="user")

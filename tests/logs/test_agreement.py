@@ -99,15 +99,6 @@ def test_alpha_is_the_same_of_other_labels(frame, options):
     assert_table("krippendorff_alpha", frame, options, expected.rows(named=True))
 
 
-def test_cohens_kappa_is_as_published():
-    """Cohen's example as Wikipedia has it: 50 proposals, both yes 20, both no 15: .4."""
-    pairs = [(1, 1)] * 20 + [(1, 0)] * 5 + [(0, 1)] * 10 + [(0, 0)] * 15
-    frame = units(*(" ".join(str(pair[side]) for pair in pairs) for side in (0, 1)))
-    row = {"annotator": "A", "other": "B", "cohen_kappa": 0.4, "units": 50}
-    for weights in ("none", "linear", "quadratic"):  # of two labels it is the same
-        assert_table("cohen_kappa", frame, {"weights": weights}, [row])
-
-
 @few(1)("weights", ["none", "linear", "quadratic"])
 @given(frame=LABELS)
 def test_cohens_kappa_equals_scikit_learn(weights, frame):

@@ -171,7 +171,6 @@ SCHEMA |= {"propensity": pl.Float64, "pos": pl.Int64}
 SCHEMA |= {"predicted": pl.Float64, "examination": pl.Float64}
 
 
-@example(3, None, None, True, True, 0.95)
 @example(5, 3, 0.3, True, True, 0.8)
 @given(
     st.integers(0, 10**6),

@@ -45,53 +45,11 @@ HISTORY = history([
 ])  # fmt: skip
 
 
-@few(3)(
-    ("name", "options", "test"),
-    [
-        ("leave_one_out", {}, {1, 3, 8, 9}),
-        ("leave_one_out", {"n": 2}, {1, 2, 3, 4, 8, 9}),
-        ("leave_one_out", {"basket": True}, {1, 8, 9}),
-        ("leave_one_out", {"basket": True, "n": 2}, {1, 2}),
-        ("time_split", {"since": 5}, {3, 4, 5, 6}),
-        ("time_split", {"since": 6}, {6}),
-        ("time_split", {"since": 1}, set(range(10))),
-        ("time_split", {"since": 9}, {6}),
-        ("time_split", {"share": 0.4}, {3, 4, 5, 6}),
-        ("time_split", {"share": 0.39}, {6}),  # those of one time go together
-        ("time_split", {"share": 0.05}, {6}),  # never none
-        ("time_split", {"share": 0.34, "query": "user"}, {1, 8, 9}),
-        ("time_split", {"share": 0.05, "query": "user"}, {1, 8, 9}),
-        ("time_split", {"share": 0.67, "query": "user"}, {1, 2, 8, 9}),
-    ],
-)
-def test_split_by_hand(name, options, test):
-    assert_table(name, HISTORY, options, split(HISTORY, test))
-
-
 # Of a the second x and z come again, of b the x at the time of the first one stays.
 AGAIN = history([
     ("a", "x", 1), ("a", "y", 3), ("a", "x", 4), ("a", "z", 2), ("a", "z", 5),
     ("b", "x", 5), ("b", "x", 5), ("b", "y", 2), ("b", None, 6), ("b", None, 7),
 ])  # fmt: skip
-LATE = {("b", None, 6), ("b", None, 7)}
-
-
-@few(2)(
-    ("name", "options", "test"),
-    [
-        ("leave_one_out", {}, {("a", "y", 3), ("b", None, 7)}),
-        ("time_split", {"since": 3}, {("a", "y", 3), ("b", "x", 5), *LATE}),
-        ("time_split", {"since": 7, "query": "user", "item": "item"}, {("b", None, 7)}),
-        ("time_split", {"share": 0.25}, LATE),
-    ],
-)
-def test_seen_items_are_left_out_before_the_split(name, options, test):
-    kept = AGAIN.filter(pl.int_range(pl.len()).is_in([2, 4]).not_())
-    expected = [
-        {**row, "split": "test" if tuple(row.values()) in test else "train"}
-        for row in kept.rows(named=True)
-    ]
-    assert_table(name, AGAIN, {**options, "seen": "drop"}, expected)
 
 
 def test_seen_items_are_found_by_the_columns_that_the_log_has():
@@ -179,7 +137,8 @@ def test_of_two_columns_of_dates_one_is_asked_for_but_not_next_to_a_name():
 
 
 def digest(user, item):
-    return hashlib.md5(f"{user} {item}".encode()).hexdigest()
+    """What orders equal times; without an item a row comes first."""
+    return "" if item is None else hashlib.md5(f"{user} {item}".encode()).hexdigest()
 
 
 def test_of_equal_times_no_item_is_always_held_out():
@@ -201,14 +160,22 @@ def test_a_time_is_written_as_on_the_command_line():
 
 
 ROWS = st.lists(
-    st.tuples(st.sampled_from("ab"), st.sampled_from(["x", "y", "é", "Z", ""]), st.integers(0, 3)),
+    st.tuples(
+        st.sampled_from("ab"), st.sampled_from(["x", "y", "é", "Z", "", None]), st.integers(0, 3)
+    ),
     min_size=1,
     max_size=12,
 )
 
 
-@given(rows=ROWS, n=st.integers(1, 3), seed=st.randoms(), basket=st.booleans())
-def test_splits_equal_their_definition_in_any_order_of_rows(rows, n, seed, basket):
+def first_rows(rows):
+    """Those of the first time of each user and item; without an item each is the first."""
+    return [row for row in rows if row[1] is None
+            or row[2] == min(t for *key, t in rows if (*key,) == row[:2])]  # fmt: skip
+
+
+def last_of_each(rows, n, basket):
+    """The places of the last n rows of each user who has others, or of the last n times."""
     test = set()
     for user in "ab":
         own = [(t, digest(user, item), i) for i, (u, item, t) in enumerate(rows) if u == user]
@@ -216,15 +183,43 @@ def test_splits_equal_their_definition_in_any_order_of_rows(rows, n, seed, baske
         if basket:
             last = {i for t, _, i in own if len({u for u, *_ in own if u > t}) < n}
         test |= last if len(last) < len(own) else set()
-    expected = split(history(rows), test)
-    seed.shuffle(order := list(range(len(rows))))
-    frame = history([rows[i] for i in order])
-    assert_table("leave_one_out", frame, {"n": n, "basket": basket}, expected)
-    latest = max(t for *_, t in rows)
-    late = {i for i, row in enumerate(rows) if row[2] == latest
-            or sum(other[2] >= row[2] for other in rows) / len(rows) <= 0.5}  # fmt: skip
-    if len(late) < len(rows):
-        assert_table("time_split", frame, {"share": 0.5}, split(history(rows), late))
+    return test
+
+
+def latest(rows, share, by_user):
+    """The places of the latest rows, at most this share or those of the last time."""
+    test = set()
+    for user in "ab" if by_user else [None]:
+        own = [(t, i) for i, (u, _, t) in enumerate(rows) if user in (None, u)]
+        late = {i for t, i in own if t == max(own)[0]
+                or sum(u >= t for u, _ in own) <= share * len(own) + 1e-9}  # fmt: skip
+        test |= late if len(late) < len(own) else set()
+    return test
+
+
+@pytest.mark.parametrize("seen", [None, "drop"])
+@given(
+    rows=ROWS, n=st.integers(1, 3), seed=st.randoms(), basket=st.booleans(),
+    share=st.sampled_from([0.05, 0.34, 0.5, 0.67]), since=st.integers(0, 3),
+    by_user=st.booleans(),
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:.* is empty, because")
+def test_splits_equal_their_definition_in_any_order_of_rows(
+    rows, n, seed, basket, share, since, by_user, seen
+):
+    """Those of one time stay together, and seen items are left out before."""
+    kept = first_rows(rows) if seen else rows
+    seed.shuffle(order := [*rows])
+    frame, options = history(order), {"seen": seen} if seen else {}
+    of_each = split(history(kept), last_of_each(kept, n, basket))
+    assert_table("leave_one_out", frame, {"n": n, "basket": basket, **options}, of_each)
+    options |= {"query": "user"} if by_user else {}
+    if late := latest(kept, share, by_user):
+        assert_table("time_split", frame, {"share": share, **options}, split(history(kept), late))
+    if min(t for *_, t in rows) <= since <= max(t for *_, t in rows):
+        late = {i for i, row in enumerate(kept) if row[2] >= since}
+        expected = split(history(kept), late)
+        assert_table("time_split", frame, {"since": since, **options}, expected)
 
 
 def test_the_last_date_is_the_test_even_if_it_holds_more_than_the_share():

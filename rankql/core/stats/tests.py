@@ -225,7 +225,8 @@ class SkewedStudent(PairedTest):
 
     def detectable(self, sample: Sample, alpha: float) -> float | None:
         """By the interval, if values are almost the same."""
-        if sample.constant or sample.is_dominated or not sample.moments.sameness:
+        flat = sample.constant or sample.is_dominated
+        if sample.units < 2 or flat or not sample.moments.sameness:
             return super().detectable(sample, alpha)
         ends = self.test(sample, alpha)[1]
         return _with_power(sample, max(ends.hi - sample.mean, sample.mean - ends.lo), alpha)
