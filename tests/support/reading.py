@@ -126,14 +126,19 @@ def read(run: Data, qrels: Data = None, metrics: Any = "RR", **options: Any) -> 
                     assert changed.rankings != reading.rankings, call
         return reading
     except Question as question:
-        question.readings = []
-        for call in question.calls:
-            assert not nonsense_in(call), call
-            found = open_reading(run, qrels, **{**options, "metrics": "Judged", **call})
-            rows = (row for each in found.rankings.values() for row in each)
-            assert any(rel is not None and pos is not None for rel, pos in rows), call
-            question.readings.append(found)
+        run_calls(question, run, qrels, **options)
         raise
+
+
+def run_calls(question, run, qrels, **options):
+    """Read what each offered call reads, in which some item is judged."""
+    question.readings = []
+    for call in question.calls:
+        assert not nonsense_in(call), call
+        found = open_reading(run, qrels, **{**options, "metrics": "Judged", **call})
+        rows = (row for each in found.rankings.values() for row in each)
+        assert any(rel is not None and pos is not None for rel, pos in rows), call
+        question.readings.append(found)
 
 
 def refused(run, qrels=None, metrics="RR", match=None, error=RankqlError, **options):
@@ -141,7 +146,10 @@ def refused(run, qrels=None, metrics="RR", match=None, error=RankqlError, **opti
     with pytest.raises(error, match=match) as caught:
         read(run, qrels, metrics, **options)
         rankql.evaluate(run, qrels, metrics, **options)
-    return caught.value
+    question = caught.value
+    if isinstance(question, Question) and not hasattr(question, "readings"):
+        run_calls(question, run, qrels, **options)  # which only values show
+    return question
 
 
 def asked(run, qrels=None, metrics="RR", match=None, **options):
