@@ -46,9 +46,9 @@ def test_one_shared_name_and_lists():
 
 
 def test_at_most_twelve_columns_are_listed():
-    wide = pl.DataFrame({f"c{i}x": ["t"] for i in range(20)})
+    wide = pl.DataFrame({f"c{i}x": ["t"] for i in range(14)})
     columns = asked(wide).columns
-    assert columns.count(" VARCHAR (t)") == 12 and ", and 8 more" in columns
+    assert columns.count(" VARCHAR (t)") == 12 and ", and 2 more" in columns
 
 
 def test_values_that_may_not_be_read_are_not_listed(tmp_path):
