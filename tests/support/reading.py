@@ -1,7 +1,7 @@
 """The level below `evaluate`: what is read of tables, and the calls that a question offers.
 
-`read` ends before anything is computed, which takes a third of the time. Values are those of the
-definitions in plain Python, over the rows as they were read.
+`read` ends before anything is computed. Values are those of the definitions in plain Python, over
+the rows as they were read.
 """
 
 from __future__ import annotations
