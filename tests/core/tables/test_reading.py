@@ -641,7 +641,7 @@ def test_parts_of_queries_are_judgments_and_other_parts_ask():
     refused(TOP, log, "R@2", match=r"test, valid\. Keep the rows with split = 'test'$")
 
 
-@pytest.mark.parametrize("other", ["train", "valid"])
+@few(1)("other", ["train", "valid"])
 def test_judgments_are_those_of_the_parts_that_runs_have_queries_of(other, tmp_path):
     """A log split by users, and a run of the users of test."""
     part = pl.when(pl.col("user") == "u1").then(pl.lit(other)).otherwise(pl.lit("test"))
@@ -833,7 +833,7 @@ def test_positions_are_read_and_a_score_that_contradicts_them_is_noted():
 EMPTY = {"retrieved": [["x", "y"], ["x"], ["y"]], "relevant": [["y"], [], ["z"]]}
 
 
-@few(3)("form", range(7))
+@few(2)("form", range(7))
 def test_empty_lists_are_judged(form, tmp_path):
     queries, metrics = [*"abc"], ["RR", "P@1", "nDCG"]
     table = pl.DataFrame({"query": queries, **EMPTY})
