@@ -358,8 +358,8 @@ FOUND = "run: {} has only relevant ids, so it is what was found and no ranking."
     ("name", "column", "values"),
     [
         ("hits", "recall", (0.5, 1.0)),
-        ("matched_ids", "recall_at_5", (0.5, 1.0)),
         ("hits", "misses", (["e2"], [])),
+        ("matched_ids", "recall_at_5", (0.5, 1.0)),
         ("hits", "candidates_seen", (["x", "e1"], ["e3"])),
     ],
 )
