@@ -354,7 +354,7 @@ def test_rows_of_documents_once_in_a_query_or_with_other_columns_are_read():
 FOUND = "run: {} has only relevant ids, so it is what was found and no ranking."
 
 
-@few(2)(
+@few(4)(
     ("name", "column", "values"),
     [
         ("hits", "recall", (0.5, 1.0)),
