@@ -62,8 +62,9 @@ LISTS = pl.DataFrame(
 OTHERS = ["nDCG@5", "Bpref", "infAP", "Judged@5", "n = count(*)"]
 
 
-def forbidden_values(*tables, name="Forbidden@5", **options):
-    return rankql.evaluate(*tables, name, interval=None, **options).per_query[name].to_list()
+def forbidden_values(*tables, **options):
+    result = rankql.evaluate(*tables, "Forbidden@5", interval=None, **options)
+    return result.per_query["Forbidden@5"].to_list()
 
 
 def test_forbidden_lists_are_read_for_forbidden_alone():
@@ -76,12 +77,14 @@ def test_forbidden_lists_are_read_for_forbidden_alone():
         pl.col("must_not_retrieve").list.eval(
             pl.element().replace_strict({"z": "4", "q": "9", "x": "2"}, default=None)),
     )  # fmt: skip
-    for tables in ((LISTS, None), (run, judged), (numbers, None)):
-        assert forbidden_values(*tables, **option) == [1, 0, 0, None]
-    assert forbidden_values(LISTS, None, name="Forbidden@2", **option) == [0, 0, 0, None]
-    plain, marked = (rankql.evaluate(run, judged, OTHERS, **o) for o in ({}, option))
-    assert plain.per_query.equals(marked.per_query)
-    result = rankql.evaluate(LISTS, metrics="Forbidden@5", **option)
+    names = ["Forbidden@5", "Forbidden@2"]
+    result = rankql.evaluate(LISTS, metrics=names, interval=None, **option)
+    assert result.per_query.select(names).rows() == [(1, 0), (0, 0), (0, 0), (None, None)]
+    assert forbidden_values(numbers, None, **option) == [1, 0, 0, None]
+    plain = rankql.evaluate(run, judged, OTHERS, interval=None)
+    marked = rankql.evaluate(run, judged, [*OTHERS, names[0]], interval=None, **option)
+    assert plain.per_query.equals(marked.per_query.drop(names[0]))
+    assert marked.per_query[names[0]].to_list() == [1, 0, 0, None]
     assert "forbidden = must_not_retrieve" in repr(result)
     assert "forbidden_at(rel, pos, 5)" in result.sql.rpartition(";")[2]
 

@@ -30,8 +30,7 @@ def test_each_column_has_its_type_and_two_values(names):
         f"{question.columns}. Fill in: query='...', item='...', score='...'"
     )
     filled = dict(zip(question.blanks, names, strict=True))
-    assert read(run, gold, **filled)["RR"] == 0.75
-    assert filled in question.calls  # the call with these names was tried too
+    assert question.readings[question.calls.index(filled)]["RR"] == 0.75
 
 
 def test_one_shared_name_and_lists():
@@ -41,14 +40,15 @@ def test_one_shared_name_and_lists():
     filled = {"query": "case", "item": ["given", "wanted"]}
     assert read(run, **filled)["RR"] == 0.75
     gold = run.select("case", "wanted")
-    assert "gold" not in asked(run.drop("wanted"), gold).columns
-    assert asked(run.drop("wanted"), gold).blanks == {"query": "...", "item": "..."}
+    question = asked(run.drop("wanted"), gold)
+    assert "gold" not in question.columns
+    assert question.blanks == {"query": "...", "item": "..."}
 
 
 def test_at_most_twelve_columns_are_listed():
-    wide = pl.DataFrame({f"c{i}x": ["t"] for i in range(20)})
-    assert asked(wide).columns.count(" VARCHAR (t)") == 12
-    assert ", and 8 more" in asked(wide).columns
+    wide = pl.DataFrame({f"c{i}x": ["t"] for i in range(14)})
+    columns = asked(wide).columns
+    assert columns.count(" VARCHAR (t)") == 12 and ", and 2 more" in columns
 
 
 def test_values_that_may_not_be_read_are_not_listed(tmp_path):

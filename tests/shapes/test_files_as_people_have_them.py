@@ -268,7 +268,8 @@ def test_the_error_about_another_format_has_the_call_that_reads_it(name, tmp_pat
         np.save(path, [[1, 2]])
     elif name == "r.sqlite":
         with closing(sqlite3.connect(path)) as con:
-            FRAME.to_pandas().to_sql("the_runs", con, index=False)
+            con.execute(f"CREATE TABLE the_runs ({', '.join(FRAME.columns)})")
+            con.executemany("INSERT INTO the_runs VALUES (?, ?, ?)", FRAME.rows())
             con.commit()
     else:
         (FRAME.write_excel if name == "r.xlsx" else FRAME.write_avro)(path)

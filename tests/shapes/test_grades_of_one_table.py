@@ -1,12 +1,11 @@
 """One table of rankings whose grades have another name: the only column that may hold them."""
 
 import polars as pl
-import pytest
 
 import rankql
 from support.parameters import few
 from support.questions import follow
-from support.reading import asked
+from support.reading import asked, read
 
 LOG = pl.DataFrame([
     (f"s{n}", f"u{n % 7}", "movil" if n % 2 else "web", f"p{(n * 3 + place) % 40}", place,
@@ -16,11 +15,10 @@ LOG = pl.DataFrame([
 NAMED = {"query": "sesion", "item": "producto", "pos": "hueco"}
 
 
-@few(2)("flags", [False, True])
-@pytest.mark.parametrize("named", [{}, NAMED], ids=["nothing", "all but the grades"])
+@few(2)(("named", "flags"), [({}, False), (NAMED, True), (NAMED, False), ({}, True)])
 def test_a_log_beside_attributes_of_its_queries(named, flags):
     log = LOG.with_columns(pl.col("pulsado").cast(pl.Boolean)) if flags else LOG
-    expected = rankql.evaluate(LOG.rename({"pulsado": "rel"}), metrics="RR", **NAMED)
+    expected = read(LOG.rename({"pulsado": "rel"}), **NAMED)
     assert follow(rankql.evaluate, log, metrics="RR", **named)["RR"] == expected["RR"]
 
 

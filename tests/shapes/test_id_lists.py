@@ -408,39 +408,43 @@ def test_grades_of_ids_that_cannot_be_right(retrieved, relevant, message):
     calls.assert_both_refuse(GRADES_OF, frame, message)
 
 
-@few(1)(
-    "retrieved, relevant, message",
-    [
-        (["d1", "d2"], ["d3", "d4"], None),
-        ([1, 2], [3, 4], None),
-        (["doc-1", "doc-2"], ["doc_3", "doc_4"], None),
-        (["d1"] * 4, ["d2"] * 4, None),
-        (["d1"] * 5, ["d2"] * 5, "the run has item 'd1', qrels has 'd2'"),
-        (["D1", "D2"], ["d3", "d2"], ""),
-        (["1", "2"], ["3", " 2"], ""),
-        (["1", "2"], [3, 4], "the run has item '1', qrels has '3'"),
-        (["a#1", "b#1"], ["a", "b"], ""),
-    ],
+WITHOUT_HIT = [
+    (["d1", "d2"], ["d3", "d4"], None),
+    (["D1", "D2"], ["d3", "d2"], ""),
+    ([1, 2], [3, 4], None),
+    (["doc-1", "doc-2"], ["doc_3", "doc_4"], None),
+    (["d1"] * 4, ["d2"] * 4, None),
+    (["d1"] * 5, ["d2"] * 5, "the run has item 'd1', qrels has 'd2'"),
+    (["1", "2"], ["3", " 2"], ""),
+    (["1", "2"], [3, 4], "the run has item '1', qrels has '3'"),
+    (["a#1", "b#1"], ["a", "b"], ""),
+]
+
+
+@few(2)(
+    ("form", "case"),
+    [(form, case) for form in ("lists", "dicts", "frames") for case in WITHOUT_HIT],
 )
-def test_few_queries_without_any_hit_have_0_if_ids_are_written_alike(retrieved, relevant, message):
+def test_few_queries_without_any_hit_have_0_if_ids_are_written_alike(form, case):
     """Otherwise they are the likelier reason. Dicts of lists are like lists in a table."""
+    retrieved, relevant, message = case
     keys = [*"abcde"][: len(retrieved)]
     run, qrels = ({k: [x] for k, x in zip(keys, ids, strict=True)} for ids in (retrieved, relevant))
-    lists = {"query": keys, "retrieved": [*run.values()], "relevant": [*qrels.values()]}
-    frames = (
-        pl.DataFrame({"query": keys, "item": retrieved, "score": 1.0}),
-        pl.DataFrame({"query": keys, "item": relevant, "rel": 1}),
-    )
-    for inputs in ((pl.DataFrame(lists), None), (run, qrels), frames):
-        findings = [x for x in rankql.check(*inputs).findings if x.kind == "no-common-items"]
-        assert [x.level for x in findings] == ["warning" if message is None else "error"]
-        if message is None:
-            result = rankql.evaluate(*inputs, metrics="RR")
-            assert result["RR"] == 0
-            assert result.notes[0].startswith("No item of the run is judged for its query: for")
-            assert "If this is not true, write item ids the same way in both" in result.notes[0]
-        else:
-            refused(*inputs, match=f"{message}.*Write item ids the same way")
+    if form == "lists":
+        lists = {"query": keys, "retrieved": [*run.values()], "relevant": [*qrels.values()]}
+        run, qrels = pl.DataFrame(lists), None
+    elif form == "frames":
+        run = pl.DataFrame({"query": keys, "item": retrieved, "score": 1.0})
+        qrels = pl.DataFrame({"query": keys, "item": relevant, "rel": 1})
+    findings = [x for x in rankql.check(run, qrels).findings if x.kind == "no-common-items"]
+    assert [x.level for x in findings] == ["warning" if message is None else "error"]
+    if message is None:
+        result = rankql.evaluate(run, qrels, metrics="RR")
+        assert result["RR"] == 0
+        assert result.notes[0].startswith("No item of the run is judged for its query: for")
+        assert "If this is not true, write item ids the same way in both" in result.notes[0]
+    else:
+        refused(run, qrels, match=f"{message}.*Write item ids the same way")
 
 
 @few(1)("kind", ["FLOAT[]", "DOUBLE[3]", "DECIMAL(4, 2)[]"])

@@ -1,7 +1,6 @@
 """Judgments with an item twice, rows of several kinds, and lists called ranking."""
 
 import json
-import re
 
 import polars as pl
 import pytest
@@ -9,6 +8,7 @@ import pytest
 import rankql
 from rankql import RankqlError
 from support.parameters import few
+from support.reading import asked, read, refused
 
 RUN = pl.DataFrame({
     "query": ["m", "m", "n", "n"], "item": ["p1", "p2", "p3", "p4"], "score": [2.0, 1.0, 2.0, 1.0],
@@ -28,26 +28,20 @@ DUELS = [
 STANDINGS = [{"players": ["x", "y"], "elo": {"x": 1016, "y": 984}}]
 
 
-def test_two_grades_of_an_item_have_the_highest():
+def test_two_grades_of_an_item_have_the_highest(tmp_path):
     qrels = pl.DataFrame(TWICE, ["query", "item", "grade"], orient="row")
-    with pytest.raises(RankqlError, match=re.escape("pass rel='max(grade)'")) as raised:
-        rankql.evaluate(RUN, qrels, "nDCG@5")
-    assert "Keep one row of each" in str(raised.value)
-    assert rankql.evaluate(RUN, qrels, "nDCG@5", rel="max(grade)")["nDCG@5"] == NDCG
-
-
-def test_a_qrels_file_has_the_same_offer(tmp_path):
     path = tmp_path / "labels.qrels"
     path.write_text("".join(f"{q} 0 {item} {grade}\n" for q, item, grade in TWICE))
-    with pytest.raises(RankqlError, match=re.escape("pass rel='max(rel)'")):
-        rankql.evaluate(RUN, path, "nDCG@5")
-    assert rankql.evaluate(RUN, path, "nDCG@5", rel="max(rel)")["nDCG@5"] == NDCG
+    for data, grade in ((qrels, "grade"), (path, "rel")):
+        with pytest.raises(RankqlError, match=rf"pass rel='max\({grade}\)'") as error:
+            rankql.evaluate(RUN, data, "nDCG@5")
+        assert "Keep one row of each" in str(error.value)
+        assert read(RUN, data, rel=f"max({grade})")["nDCG@5"] == pytest.approx(NDCG)
 
 
 def test_a_row_that_is_there_twice_has_no_such_offer():
     qrels = pl.DataFrame([TWICE[0]] * 2, ["query", "item", "grade"], orient="row")
-    with pytest.raises(RankqlError, match=r"Keep one row of each$"):
-        rankql.evaluate(RUN, qrels, "nDCG@5")
+    refused(RUN, qrels, "nDCG@5", match=r"Keep one row of each$")
 
 
 @few(2)("form", ["jsonl", "list", "json"])
@@ -59,20 +53,19 @@ def test_the_kind_of_rows_with_grades_is_read(form, tmp_path):
         path.write_text(lines if form == "jsonl" else json.dumps(rows))
         data = path
     call = {"item": "piece", "rel": "verdict.points"}
-    with pytest.raises(RankqlError, match=r"Pass item='piece', rel='verdict\.points'"):
-        rankql.evaluate(RUN, data, "RR")
-    result = rankql.evaluate(RUN, data, "RR", **call)
+    question = asked(RUN, data, match=r"Pass item='piece', rel='verdict\.points'")
+    result = question.readings[question.calls.index(call)]
     assert result["RR"] == 0.75
     (note,) = [x for x in result.notes if "another kind" in x]
     assert note.startswith("qrels: 3 rows of another kind (left, right, verdict.winner; players")
-    assert not any("kind" in x for x in rankql.evaluate(RUN, LABELLED, "RR", **call).notes)
 
 
 def test_rows_that_lack_values_are_of_one_kind():
     rows = [LABELLED[0], {"qid": "m", "piece": "p2", "verdict": {"points": 1}}, LABELLED[2]]
-    result = rankql.evaluate(RUN, rows, "RR", item="piece", rel="verdict.points")
-    assert result["RR"] == 0.75
-    assert not any("kind" in x for x in result.notes)
+    for each in (rows, LABELLED):
+        result = read(RUN, each, item="piece", rel="verdict.points")
+        assert result["RR"] == 0.75
+        assert not any("kind" in x for x in result.notes)
 
 
 @pytest.mark.parametrize("objects", [False, True])
@@ -85,12 +78,12 @@ def test_a_list_called_ranking_has_the_retrieved_ids(objects, tmp_path):
     ]
     path.write_text("\n".join(map(json.dumps, rows)))
     qrels = {"m": {"p1": 1}, "n": {"p4": 1}}
-    assert rankql.evaluate(path, qrels, "RR")["RR"] == 0.75
+    assert read(path, qrels)["RR"] == 0.75
 
 
 def test_a_number_called_ranking_stays_the_position():
     run = RUN.select("query", "item", ranking=pl.Series([2, 1, 1, 2]))
-    assert rankql.evaluate(run, {"m": {"p1": 1}, "n": {"p3": 1}}, "RR")["RR"] == 0.75
+    assert read(run, {"m": {"p1": 1}, "n": {"p3": 1}})["RR"] == 0.75
 
 
 @few(2)(
@@ -104,5 +97,4 @@ def test_a_number_called_ranking_stays_the_position():
     ],
 )
 def test_names_of_other_tools_have_the_closest(name, closest):
-    with pytest.raises(RankqlError, match=f"The closest in rankql: {closest}$"):
-        rankql.evaluate(RUN, {"m": {"p1": 1}}, name)
+    refused(RUN, {"m": {"p1": 1}}, name, match=f"The closest in rankql: {closest}$")

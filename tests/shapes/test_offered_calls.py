@@ -274,7 +274,7 @@ def test_files_of_several_collections_are_asked_about(tmp_path):
     path = write_runs(tmp_path, COLLECTIONS)
     question = asked(path, qrels, match="news.run and web.run rank the same queries, each from")
     assert question.calls == [{"score": "score"}] and "evaluate each file" in str(question)
-    assert read(path, qrels, score="score")["RR"] == pytest.approx((0.5 + 0.5 + 1) / 3)
+    assert question.readings[0]["RR"] == pytest.approx((0.5 + 0.5 + 1) / 3)
     text = str(rankql.check(path, qrels))
     assert "each from the top, and share no item" in text
     for name, value in (("news", 0.75), ("web", 0.75)):
@@ -313,7 +313,7 @@ def test_pairs_of_an_item_and_its_place_match_objects(options):
     call = {"item": ["retrieved.doc_id, page", AS_KEY("gold")]}
     question = asked(run, **options)
     assert question.calls == [call]
-    assert read(run, **call)["RR"] == pytest.approx((1 / 3 + 1) / 2)
+    assert question.readings[0]["RR"] == pytest.approx((1 / 3 + 1) / 2)
 
 
 DENSE = [[0, 1, 0], [1, 0, 2]]
@@ -344,7 +344,7 @@ def test_a_part_of_the_key_is_no_item_too():
     key = {"query": ["h", "side", "t"], "item": "t"}
     question = asked(run, qrels, **key)
     assert question.calls == [{"query": ["h", "side"]}]
-    assert read(run, qrels, item="t", query=["h", "side"])["RR"] == 0.75
+    assert question.readings[0]["RR"] == 0.75
     places = pl.DataFrame({"h": ["a", "b"], "side": ["l", "l"], "t": ["x", "y"], "rank": [1, 2]})
     assert asked(places, **key).otherwise.startswith("Leave out item=")
     assert read(places, query=["h", "side", "t"], rel="1")["RR"] == 0.75
@@ -490,7 +490,7 @@ def test_a_text_file_is_asked_about_as_a_frame_with_types_is(tmp_path):
     assert not question.others  # a time is no label
     assert "punktzahl DOUBLE" in str(question) and "gesehen TIMESTAMP" in str(question)
     assert question.blanks == dict.fromkeys(first, "...")
-    assert read(*paths, **first)["RR"] == read(frame, judged, **first)["RR"] == 0.5
+    assert question.readings[0]["RR"] == read(frame, judged, **first)["RR"] == 0.5
     grades = asked(*paths, query="suche", item="artikel", score="punktzahl")
     assert "Is relevanz the grade" in str(grades)
 
@@ -504,13 +504,12 @@ def test_rows_of_systems_under_own_names_are_passed_as_frames():
     judged = pl.DataFrame([{**row, "note": int(row["punkte"])} for row in rows]).drop("punkte")
     names = {"query": "suche", "item": "artikel", "score": "punkte", "rel": "note"}
     remedy = r"pass rows as frames, such as \{'system': pl.DataFrame\(rows\)\}$"
-    for options in ({}, names):
-        for qrels in (judged, judged.to_dicts()):
-            with pytest.raises(rankql.RankqlError, match=remedy):
-                rankql.evaluate({"alt": rows, "neu": rows}, qrels, "RR", **options)
+    for options, qrels in (({}, judged), (names, judged.to_dicts())):
+        with pytest.raises(rankql.RankqlError, match=remedy):
+            rankql.evaluate({"alt": rows, "neu": rows}, qrels, "RR", **options)
     frames = {"alt": pl.DataFrame(rows), "neu": pl.DataFrame(rows)}
-    assert asked(frames, judged).calls[0] == names
-    assert rankql.evaluate(frames, judged, "RR", **names).summary["mean"].to_list() == [1, 1]
+    question = asked(frames, judged)
+    assert question.calls[0] == names and question.readings[0].means() == [1, 1]
     hits = {"q": [{"schluessel": "x", "text": "y z"}]}  # of queries, it may be a field
     assert {"item": "retrieved.schluessel"} in asked(hits, {"q": {"x": 1}}).calls
 
@@ -522,9 +521,9 @@ def test_the_field_of_an_id_is_offered_with_the_other_list(mark):
     options = {"query": "frage", "item": ["treffer", "richtig"]} | (
         {"collapse": "#"} if mark else {}
     )
-    (call,) = asked(rows, **options).calls
-    assert call == {"item": ["treffer.stueck", "richtig"]}
-    assert read(rows, **{**options, **call})["RR"] == 1
+    question = asked(rows, **options)
+    assert question.calls == [{"item": ["treffer.stueck", "richtig"]}]
+    assert question.readings[0]["RR"] == 1
 
 
 @few(2)(

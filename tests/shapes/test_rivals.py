@@ -8,8 +8,9 @@ import polars as pl
 import pytest
 
 import rankql
+from rankql.shapes.doubts.sample import says_nothing
 from support import reading
-from support.parameters import few
+from support.parameters import few, of_each_kind
 
 
 def table(head, *rows):
@@ -23,9 +24,11 @@ def evaluate(run, qrels=None, metrics="RR", **options):
     return result.summary["mean"][0], [str(x) for x in result.notes]
 
 
-def asked(run, qrels=None, metrics="RR", **options):
-    """The calls of the question that is asked, each of which was run."""
-    return reading.asked(run, qrels, metrics, **options).calls
+def offered(run, qrels=None, metrics="RR", **options):
+    """The calls of the question that is asked, and the mean of each."""
+    question = reading.asked(run, qrels, metrics, **options)
+    means = (x.means(metrics)[0] for x in question.readings)
+    return [*zip(question.calls, means, strict=True)]
 
 
 def steps(column, values=(1, 2), judged=("b", "c", "b")):
@@ -38,41 +41,54 @@ def steps(column, values=(1, 2), judged=("b", "c", "b")):
     return run, table(f"query {column} item rel", *((*x, 1) for x in gold))
 
 
-@few(2)("column", ["turn", "turn_number", "Turn-No", "session_id", "step"])
-def test_a_step_of_both_tables_is_a_part_of_the_query(column):
-    run, qrels = steps(column)
-    first, _ = asked(run, qrels)
-    assert first == {"query": ["query", column]}
-    assert evaluate(run, qrels, **first)[0] == pytest.approx(5 / 6)
+def places(column, values=("x", "y"), within=()):
+    """The same by places, which start again at 1 for each value, or run on."""
+    run, qrels = steps(column, values)
+    within = ["query", *([] if within == "query" else [column])]
+    return run.with_columns(rank=pl.int_range(1, pl.len() + 1).over(within)).drop("score"), qrels
+
+
+ALONE = ("category", "brand", "type", "domain", "year", "source", "retriever", "arm", "match_type")
+# A column that both tables have beside the query, by what is done about it.
+PARTS = {
+    **{f"asked by scores: {x}": steps(x)
+       for x in ("turn", "turn_number", "Turn-No", "session_id", "step")},
+    **{f"asked by places: {x}": places(x)
+       for x in ("turn", "lang", "date", "round", "visit", "scenario_key")},
+    **{f"noted: {x}": steps(x, ("en", "de"))
+       for x in ("lang", "locale", "market", "dataset", "Subset")},
+    **{f"silent by scores: {x}": steps(x) for x in ALONE},
+    **{f"silent by places of systems: {x}": places(x) for x in ("retriever", "system", "arm")},
+    **{f"silent by places that run on: {x}": places(x, (1, 2), within="query")
+       for x in ("turn", "session_id", "lang", "round", "category", "brand", "retriever",
+                 "year")},
+}  # fmt: skip
+
+
+@of_each_kind(PARTS)
+def test_a_column_of_both_tables_may_be_a_part_of_the_query(kind, case):
+    run, qrels = PARTS[case]
+    key = ["query", case.partition(": ")[2]]
+    if kind.startswith("asked"):
+        call, mean = offered(run, qrels)[0]
+        assert [*call] == ["query"] and sorted(call["query"]) == sorted(key)
+        assert mean == pytest.approx(5 / 6)
+        return
+    mean, notes = evaluate(run, qrels)
+    assert [f"query={key}" in x for x in notes] == [True] * (kind == "noted")
+    assert kind != "noted" or mean == pytest.approx(3 / 4)
 
 
 def test_a_step_that_is_spelled_differently_is_named_in_both():
     run, qrels = steps("turn")
-    first, _ = asked(run, qrels.rename({"turn": "Turn"}))
-    assert evaluate(run, qrels.rename({"turn": "Turn"}), **first)[0] == pytest.approx(5 / 6)
-
-
-@few(2)("column", ["lang", "locale", "market", "dataset", "Subset"])
-def test_a_slice_of_both_tables_may_be_a_part_of_the_query(column):
-    run, qrels = steps(column, ("en", "de"))
-    mean, notes = evaluate(run, qrels)
-    assert mean == pytest.approx(3 / 4)
-    assert f"query=['query', '{column}']" in notes[0]
-
-
-@few(2)(
-    "column",
-    ["category", "brand", "type", "domain", "year", "source", "retriever", "arm", "match_type"],
-)
-def test_other_columns_of_both_tables_are_not_asked_about(column):
-    assert evaluate(*steps(column))[1] == []
+    assert offered(run, qrels.rename({"turn": "Turn"}))[0][1] == pytest.approx(5 / 6)
 
 
 def test_days_split_queries_where_an_item_stands_under_two():
     run, qrels = steps("date", ("2026-01-05", "2026-01-06"))
     assert evaluate(run, qrels)[1] == []  # a and b have the same day in both queries
     run = run.with_columns(item=pl.col("item").replace({"d": "a"}))
-    assert asked(run, qrels)[0] == {"query": ["query", "date"]}
+    assert offered(run, qrels)[0][0] == {"query": ["query", "date"]}
 
 
 def test_a_step_is_silent_if_some_values_are_not_judged_or_each_row_has_its_own():
@@ -81,32 +97,6 @@ def test_a_step_is_silent_if_some_values_are_not_judged_or_each_row_has_its_own(
     of_rows = run.with_columns(turn=pl.arange(6))
     judged = qrels.drop("turn").join(of_rows, on=["query", "item"]).drop("score")
     assert evaluate(of_rows, judged)[1] == []
-
-
-def places(column, values=(1, 2), runs_on=False):
-    """The same by places, which start again at 1 for each value, or run on."""
-    run, qrels = steps(column, values)
-    within = ["query"] if runs_on else ["query", column]
-    return run.with_columns(rank=pl.int_range(1, pl.len() + 1).over(within)).drop("score"), qrels
-
-
-@few(3)("column", ["turn", "lang", "date", "round", "visit", "scenario_key"])
-def test_places_that_start_again_at_1_prove_a_part_of_the_query(column):
-    run, qrels = places(column, ("x", "y"))
-    first = asked(run, qrels)[0]
-    assert [*first] == ["query"] and {*first["query"]} == {"query", column}
-    assert evaluate(run, qrels, **first)[0] == pytest.approx(5 / 6)
-
-
-@few(4)("column", ["turn", "session_id", "lang", "round", "category", "brand", "retriever", "year"])
-def test_places_that_run_on_over_the_values_are_silent(column):
-    run, qrels = places(column, (1, 2), runs_on=True)
-    assert evaluate(run, qrels)[1] == []
-
-
-@few(1)("column", ["retriever", "system", "arm"])
-def test_places_of_systems_start_again_without_a_question(column):
-    assert evaluate(*places(column, ("x", "y")))[1] == []
 
 
 LOG = "session product position clicked "
@@ -119,43 +109,31 @@ def log(column, values=(0.9, 0.1, 0.6, 0.2, 0.1, 0.8)):
     return table(LOG + column, *((*row, value) for row, value in both))
 
 
-@few(3)(
-    ("column", "role", "values"),
-    [
-        ("predicted_score", "score", (0.9, 0.1, 0.6, 0.2, 0.1, 0.8)),
-        ("new_rank", "pos", (1, 3, 2, 2, 3, 1)),
-        ("y_pred", "score", (0.9, 0.1, 0.6, 0.2, 0.1, 0.8)),
-        ("yhat", "score", (0.9, 0.1, 0.6, 0.2, 0.1, 0.8)),
-        ("ltr-position", "pos", (1, 3, 2, 2, 3, 1)),
-        ("modelScore", "score", (0.9, 0.1, 0.6, 0.2, 0.1, 0.8)),
-        ("pred_proba", "score", (0.9, 0.1, 0.6, 0.2, 0.1, 0.8)),
-    ],
-)
-def test_a_prediction_beside_a_logged_place_gets_a_note(column, role, values):
-    mean, notes = evaluate(log(column, values), rel="clicked")
+ORDERED = (0.9, 0.1, 0.6, 0.2, 0.1, 0.8)
+# Numbers beside a logged place: their role if they are a prediction.
+BESIDE = {
+    **{f"score: {x}": ORDERED
+       for x in ("predicted_score", "y_pred", "yhat", "modelScore", "pred_proba")},
+    **{f"pos: {x}": (1, 3, 2, 2, 3, 1) for x in ("new_rank", "ltr-position")},
+    "none as of the item: review_score": (4, 1, 3, 2, 1, 5),
+    "none as of the item: sales_rank": (9, 8, 7, 6, 5, 4),
+    "none as of the item: position_in_category": (3, 2, 1, 3, 2, 1),
+    **{f"none as a feature: {x}": ORDERED
+       for x in ("bm25_score", "dense_score", "predicted_click", "propensity")},
+    **{f"none as a flag: {x}": (0, 1, 1, 0, 1, 1) for x in ("new", "predicted")},
+    "none in the same order: model_score": (0.9, 0.8, 0.7, 0.6, 0.5, 0.4),
+}  # fmt: skip
+
+
+@of_each_kind(BESIDE)
+def test_a_prediction_beside_a_logged_place_gets_a_note(kind, case):
+    role, column = kind if " " not in kind else None, case.partition(": ")[2]
+    table = log(column, BESIDE[case])
+    mean, notes = evaluate(table, rel="clicked")
     assert mean == pytest.approx(1 / 3)
-    assert len(notes) == 1
-    assert f"pass {role}='{column}'" in notes[0]
-    assert evaluate(log(column, values), rel="clicked", **{role: column})[0] == pytest.approx(3 / 4)
-
-
-@few(3)(
-    ("column", "values"),
-    [
-        ("review_score", (4, 1, 3, 2, 1, 5)),
-        ("sales_rank", (9, 8, 7, 6, 5, 4)),
-        ("bm25_score", (0.9, 0.1, 0.6, 0.2, 0.1, 0.8)),
-        ("dense_score", (0.9, 0.1, 0.6, 0.2, 0.1, 0.8)),
-        ("position_in_category", (3, 2, 1, 3, 2, 1)),
-        ("predicted_click", (0.9, 0.1, 0.6, 0.2, 0.1, 0.8)),
-        ("propensity", (0.9, 0.1, 0.6, 0.2, 0.1, 0.8)),
-        ("new", (0, 1, 1, 0, 1, 1)),
-        ("predicted", (0, 1, 1, 0, 1, 1)),  # flags
-        ("model_score", (0.9, 0.8, 0.7, 0.6, 0.5, 0.4)),  # the same order
-    ],
-)
-def test_other_numbers_beside_a_logged_place_stay_without_a_note(column, values):
-    assert evaluate(log(column, values), rel="clicked") == (pytest.approx(1 / 3), [])
+    assert [f"pass {role}='{column}'" in x for x in notes] == [True] * (role is not None)
+    if role:
+        assert evaluate(table, rel="clicked", **{role: column})[0] == pytest.approx(3 / 4)
 
 
 def test_grades_computed_from_the_number_that_orders_are_asked_about():
@@ -163,17 +141,16 @@ def test_grades_computed_from_the_number_that_orders_are_asked_about():
         (1, "a", 5.0, 0.1), (1, "b", 1.0, 0.9), (2, "a", 4.0, 0.8), (2, "b", 2.0, 0.3),
     ))  # fmt: skip
     threshold = "CAST(score >= 4 AS INT)"
-    first, other = asked(run, metrics="P@1", rel=threshold)
-    assert (first, other) == ({"score": "pred"}, {"score": "score"})
-    assert evaluate(run, None, "P@1", rel=threshold, **first) == (0.5, [])
-    assert evaluate(run, None, "P@1", rel=threshold, score="score") == (1.0, [])
+    calls = offered(run, metrics="P@1", rel=threshold)
+    assert calls == [({"score": "pred"}, 0.5), ({"score": "score"}, 1.0)]
+    for call, mean in calls:
+        assert evaluate(run, None, "P@1", rel=threshold, **call) == (mean, [])
     (note,) = evaluate(run.drop("pred"), None, "P@1", rel=threshold)[1]
     assert note.startswith("run: rel= computes the grades of score, which orders the items too")
     ranks = table("group tuner rank predicted_rank", *(
         ("g1", "a", 1, 1), ("g1", "b", 2, 2), ("g2", "a", 1, 2), ("g2", "b", 2, 1),
     ))  # fmt: skip
-    first, _ = asked(ranks, metrics="P@1", rel="CAST(rank = 1 AS INT)")
-    assert evaluate(ranks, None, "P@1", rel="CAST(rank = 1 AS INT)", **first)[0] == 0.5
+    assert offered(ranks, metrics="P@1", rel="CAST(rank = 1 AS INT)")[0][1] == 0.5
 
 
 @few(2)("rel", ["clicked * ln(position + 1)", "CASE WHEN position <= 10 THEN clicked END"])
@@ -220,9 +197,7 @@ def test_other_lists_of_numbers_are_not_grades(right, head, rows):
 
 def test_a_list_of_numbers_with_another_name_is_asked_about():
     rows = lists("query texts picked", ("a", ["t", "u", "v"], [0, 0, 1]), ("b", ["w", "x"], [1, 0]))
-    (first, *_) = asked(rows)
-    assert first == {"item": "texts", "rel": "picked"}
-    assert evaluate(rows, **first)[0] == pytest.approx(2 / 3)
+    assert offered(rows)[0] == ({"item": "texts", "rel": "picked"}, pytest.approx(2 / 3))
 
 
 @few(2)(
@@ -238,12 +213,10 @@ def test_scores_beside_a_list_of_grades_are_asked_about(grades, name, first, mea
     rows = lists(f"query docs {grades} {name}", ("a", ["t", "u", "v"], [0, 0, 1], scores[0]),
                  ("b", ["w", "x"], [1, 0], scores[1]))  # fmt: skip
     known = {} if grades == "labels" else {"rel": grades}
-    calls = asked(rows, item="docs", **known)
-    assert calls[0] == first
-    assert evaluate(rows, item="docs", **known, **first)[0] == pytest.approx(mean)
+    assert offered(rows, item="docs", **known)[0] == (first, pytest.approx(mean))
     assert evaluate(rows, item="docs", **known, score=name)[0] == pytest.approx(3 / 4)
     if known:
-        assert asked(rows)[0] == {"item": "docs", **known, **first}
+        assert offered(rows)[0][0] == {"item": "docs", **known, **first}
     by_id = [{**x, name: dict(zip(x["docs"], x[name], strict=True))} for x in rows]
     assert evaluate(by_id, item="docs", **known, score=name)[0] == pytest.approx(3 / 4)
 
@@ -252,9 +225,9 @@ def test_flags_of_an_object_of_lists_are_asked_about():
     one = {"is_selected": [0, 1, 0], "passage_text": ["t", "u", "v"], "url": ["x", "y", "z"]}
     two = {"is_selected": [1, 0], "passage_text": ["w", "p"], "url": ["q", "r"]}
     rows = lists("query_id query passages", (1, "a", one), (2, "b", two))
-    calls = asked(rows)
-    assert {"item": "passages.url", "rel": "passages.is_selected"} in calls
-    assert {evaluate(rows, **call)[0] for call in calls} == {3 / 4}
+    calls = offered(rows)
+    assert ({"item": "passages.url", "rel": "passages.is_selected"}, 3 / 4) in calls
+    assert {mean for _, mean in calls} == {3 / 4}
 
 
 @few(1)("flag", ["is_supporting", "is_relevant", "gold"])
@@ -262,7 +235,7 @@ def test_predictions_beside_flagged_candidates_are_the_run(flag):
     one = [{"idx": 0, flag: False}, {"idx": 1, flag: True}, {"idx": 2, flag: True}]
     two = [{"idx": 0, flag: True}, {"idx": 1, flag: False}]
     rows = lists("question paragraphs predicted_idxs", ("a", one, [0, 1]), ("b", two, [0]))
-    (first, *_) = asked(rows, metrics="SetP")
+    first = reading.asked(rows, metrics="SetP").calls[0]
     assert first == {"item": ["predicted_idxs", "paragraphs.idx"], "rel": f"paragraphs.{flag}"}
     assert evaluate(rows, metrics="SetP", **first) == (pytest.approx(3 / 4), [])
 
@@ -286,17 +259,16 @@ def levels(run, whole, part):
 )
 def test_judgments_at_two_levels_are_asked_about(whole, part):
     rows = levels("retrieved_{}", whole, part)
-    calls = asked(rows)
-    assert {"item": [f"retrieved_{whole}", f"gold_{whole}"]} in calls
-    assert {"item": [f"retrieved_{part}", f"gold_{part}"]} in calls
-    assert sorted(evaluate(rows, **call)[0] for call in calls[:2]) == [0.5, 1]
+    calls = offered(rows)
+    for name, mean in ((whole, 1), (part, 0.5)):
+        assert ({"item": [f"retrieved_{name}", f"gold_{name}"]}, mean) in calls[:2]
 
 
 def test_levels_of_objects_and_of_one_id_per_cell_are_asked_about():
     found = [[{"doc_id": "d1", "chunk_id": "d1#0"}], [{"doc_id": "d2", "chunk_id": "d2#0"}]]
     rows = lists("query expected_doc_id expected_chunk_id retrieved",
                  ("a", "d1", "d1#3", found[0]), ("b", "d2", "d2#0", found[1]))  # fmt: skip
-    assert {"item": ["retrieved.chunk_id", "expected_chunk_id"]} in asked(rows)
+    assert ({"item": ["retrieved.chunk_id", "expected_chunk_id"]}, 0.5) in offered(rows)
 
 
 @few(2)(
@@ -349,11 +321,9 @@ UNIQUE, COUNTED = ("k1:1", "k1:2", "k2:1", "k2:2"), (1, 2, 1, 2)
 )
 def test_judgments_of_rows_at_two_levels_are_asked_about(whole, part, parts):
     run, qrels = rows_of_levels(whole, part, parts)
-    fine, coarse = asked(run, qrels)[:2]
-    assert fine == {"item": part if parts is UNIQUE else f"{whole}, {part}"}
-    assert evaluate(run, qrels, **fine)[0] == pytest.approx(3 / 4)
-    assert coarse == {"item": [whole] * 2, "collapse": whole, "positions": "keep"}
-    assert evaluate(run, qrels, **coarse)[0] == 1
+    fine = {"item": part if parts is UNIQUE else f"{whole}, {part}"}
+    coarse = {"item": [whole] * 2, "collapse": whole, "positions": "keep"}
+    assert offered(run, qrels)[:2] == [(fine, pytest.approx(3 / 4)), (coarse, 1)]
 
 
 @few(2)(
@@ -384,12 +354,12 @@ def test_rows_of_documents_once_in_a_query_or_with_other_columns_are_read():
 FOUND = "run: {} has only relevant ids, so it is what was found and no ranking."
 
 
-@few(2)(
+@few(4)(
     ("name", "column", "values"),
     [
         ("hits", "recall", (0.5, 1.0)),
-        ("matched_ids", "recall_at_5", (0.5, 1.0)),
         ("hits", "misses", (["e2"], [])),
+        ("matched_ids", "recall_at_5", (0.5, 1.0)),
         ("hits", "candidates_seen", (["x", "e1"], ["e3"])),
     ],
 )
@@ -438,38 +408,31 @@ NOTHING = [
 ASKED = {"q1": ["d9", "d1"], "q2": ["d2"], "q3": ["d4"]}
 
 
-@few(2)("word", NOTHING)
+def test_words_that_say_nothing_are_known_in_any_spelling():
+    words = [*NOTHING, "Paris", "Dockerfile", "d4", "none of the above"]
+    sql = f"SELECT word FROM (SELECT unnest(?) AS word) WHERE {says_nothing('word')}"
+    assert duckdb.execute(sql, [words]).fetchall() == [(x,) for x in NOTHING]
+
+
+@few(1)("word", NOTHING)
 def test_a_word_of_no_answer_in_lists_is_asked_about(word):
     rows = lists("query retrieved relevant", ("q1", ["d9", "d1"], ["d1"]), ("q2", ["d2"], ["d2"]),
                  ("q3", ["d4"], [word]))  # fmt: skip
-    calls = asked(rows)
-    assert sorted(evaluate(rows, **call)[0] for call in calls[:2]) == [0.5, 0.75]
-
-
-@few(3)("word", NOTHING)
-def test_a_word_of_no_answer_in_judgments_gets_a_note(word):
-    grades = {"q1": {"d1": 1}, "q2": {"d2": 1}, "q3": {word: 1}}
-    dicts = [grades, {x: [*y] for x, y in grades.items()}]
-    rows = [(x, z, 1) for x, y in grades.items() for z in y]
-    frame = table("topic docno rel", *rows)
-    for qrels in (*dicts, frame, frame.drop("rel")):
-        mean, notes = evaluate(ASKED, qrels)
-        assert (mean, len(notes)) == (0.5, 1)
-        assert notes[0].startswith(f"{word!r} is the only relevant item of 1 query")
-        name = "docno" if isinstance(qrels, pl.DataFrame) else "item"
-        rel = "rel" if qrels is grades or qrels is frame else "1"
-        call = f"CASE WHEN {name} <> '{word}' THEN {rel} END"
-        assert f'rel="{call}"' in notes[0]
-        assert evaluate(ASKED, qrels, rel=call)[0] == 0.75
+    assert sorted(mean for _, mean in offered(rows)[:2]) == [0.5, 0.75]
 
 
 def tables_of(form, run, qrels, folder):
-    """Runs and judgments of dicts as files, or as tables of a database."""
-    run = {x: dict(zip(y, (1 / n for n in range(1, 99)), strict=False)) for x, y in run.items()}
-    rows = [[(q, x, y) for q, items in run.items() for x, y in items.items()]]
+    """Runs and judgments of dicts in a form, and the connection of those in a database."""
+    if form == "dicts":
+        return run, {x: dict.fromkeys(y, 1) for x, y in qrels.items()}, None
+    if form == "lists":
+        return run, qrels, None
+    rows = [[(q, x, -n) for q, items in run.items() for n, x in enumerate(items)]]
     rows += [[(q, x, 1) for q, items in qrels.items() for x in items]]
     heads = ("topic docno score", "topic docno rel")
     frames = [table(x, *y) for x, y in zip(heads, rows, strict=True)]
+    if form in ("frames", "no grades"):
+        return frames[0], frames[1] if form == "frames" else frames[1].drop("rel"), None
     if form == "tables":
         con = duckdb.connect()
         for name, frame in zip("ab", frames, strict=True):
@@ -481,15 +444,19 @@ def tables_of(form, run, qrels, folder):
     return folder / f"a.{form}", folder / f"b.{form}", None
 
 
-@few(2)("form", ["parquet", "csv", "tables"])
-@few(3)("word", NOTHING)
-def test_a_word_of_no_answer_in_files_gets_a_note(word, form, tmp_path):
+FORMS = ["dicts", "lists", "frames", "no grades", "parquet", "csv", "tables"]
+
+
+@few(7)(("form", "word"), [(form, word) for word in NOTHING for form in FORMS])
+def test_a_word_of_no_answer_in_judgments_gets_a_note(form, word, tmp_path):
     qrels = {"q1": ["d1"], "q2": ["d2"], "q3": [word]}
     run, qrels, con = tables_of(form, ASKED, qrels, tmp_path)
     mean, (note,) = evaluate(run, qrels, con=con)
     assert mean == 0.5
     assert note.startswith(f"{word!r} is the only relevant item of 1 query")
-    call = {"rel": f"CASE WHEN docno <> '{word}' THEN rel END"}
+    name = "item" if form in ("dicts", "lists") else "docno"
+    grade = "1" if form in ("lists", "no grades") else "rel"
+    call = {"rel": f"CASE WHEN {name} <> '{word}' THEN {grade} END"}
     assert f'rel="{call["rel"]}"' in note
     assert evaluate(run, qrels, con=con, **call)[0] == 0.75
 
@@ -532,7 +499,7 @@ def test_words_that_are_ids_stay_without_a_note(run, qrels):
 def test_a_run_may_say_the_word_alone():
     rows = lists("query predicted_ids gold_ids", ("a", ["d1"], ["d1"]), ("b", ["NIL"], ["NIL"]),
                  ("c", ["d2"], ["NIL"]))  # fmt: skip
-    assert sorted(evaluate(rows, **call)[0] for call in asked(rows)[:2]) == [2 / 3, 1]
+    assert sorted(mean for _, mean in offered(rows)[:2]) == [2 / 3, 1]
 
 
 def test_notes_name_no_item_that_rankql_made_up():
@@ -561,8 +528,8 @@ def test_few_positions_number_the_rows_by_chance():
 def test_triples_whose_numbers_count_are_ranks_or_scores():
     gold = [("q1", "b", 1), ("q2", "c", 1)]
     run = [("q1", "a", 1), ("q1", "b", 2), ("q2", "c", 1)]
-    assert asked(run, gold) == [{"pos": "score"}, {"descending": True}]
-    assert evaluate(run, gold, pos="score")[0] == pytest.approx(3 / 4)
+    calls = [({"pos": "score"}, pytest.approx(3 / 4)), ({"descending": True}, 1)]
+    assert offered(run, gold) == calls
     assert evaluate([("q1", "a", 9), ("q1", "b", 4), ("q2", "c", 3)], gold)[0] == pytest.approx(
         3 / 4
     )

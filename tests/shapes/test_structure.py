@@ -10,8 +10,7 @@ from click.testing import CliRunner
 import rankql
 from rankql.cli.main import main
 from support.parameters import few
-from support.questions import follow
-from support.reading import asked
+from support.reading import asked, read
 
 KINDS = {
     "text": (lambda n: f"need {n}", lambda n: f"tile {n}"),
@@ -42,10 +41,9 @@ NAMES = {"query": "thema", "item": "kachel", "rel": "nutzen"}
 
 def same(run, qrels, **names):
     """Gives the first offered call what the names of all columns give?"""
-    tables = [run] if qrels is None else [run, qrels]
-    named = rankql.evaluate(*tables, metrics="nDCG@4", **names)
-    offered = follow(rankql.evaluate, *tables, metrics="nDCG@4")
-    assert offered.summary.equals(named.summary) and named.summary["mean"].max() < 1
+    named = read(run, qrels, **names)
+    assert asked(run, qrels).readings[0].rankings == named.rankings
+    assert max(named.means("nDCG@4")) < 1
 
 
 @few(2)("kind", [*KINDS])
@@ -175,7 +173,7 @@ def test_a_metric_of_a_query_is_neither_grade_nor_score(name):
     assert {"rel": name} in question(graded).calls
 
 
-@few(2)("name", ["ordinal", "tenant", "count"])
+@few(1)("name", ["ordinal", "tenant", "count"])
 def test_small_numbers_come_last_in_few_queries(name):
     shown = [[{name: n, "karte": f"k{q}{n}"} for n in (1, 2, 3)] for q in range(3)]
     rows = [{"frage": f"q{q}", "treffer": each, "soll": [each[q]]} for q, each in enumerate(shown)]

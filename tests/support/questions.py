@@ -10,12 +10,16 @@ a wrong number, or one of several right readings is not offered. `dead end`: no 
 from __future__ import annotations
 
 import ast
+import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import log2
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import polars as pl
 import pytest
 
 import rankql
@@ -33,21 +37,57 @@ _ONE = rf"(?:{_NAMES})=(?:{_VALUE})"
 _CALL = re.compile(rf"\b{_ONE}(?:, {_ONE})*")
 
 
+def frame(head, *values):
+    """A frame: the names of its columns in one text, and the values of each row."""
+    return pl.DataFrame([*values], schema=head.split(), orient="row")
+
+
+def rows(head, *values):
+    """The same as objects."""
+    return [dict(zip(head.split(), x, strict=True)) for x in values]
+
+
+class File:
+    """A file that a case writes: its lines, of which objects are JSON."""
+
+    def __init__(self, name, *lines):
+        self.name = name
+        self.lines = [x if isinstance(x, str) else json.dumps(x) for x in lines]
+
+    def write(self, folder):
+        path = Path(folder) / self.name
+        path.write_text("".join(f"{line}\n" for line in self.lines))
+        return str(path)
+
+
 @dataclass
 class Case:
-    """A table as people have it. make: of a folder, the run, the judgments or None, and options."""
+    """Tables as people have them, and what a newcomer gets of them."""
 
-    metrics: str
-    # The right value or values: a number, or a number of each system; none if nothing is right.
+    verdict: str
+    run: Any
+    qrels: Any
+    options: Mapping[str, Any]
+    # The right values: a number each, or a number of each system; none if nothing is right.
     right: tuple[Any, ...]
-    make: Callable[[str], tuple[Any, Any, dict[str, Any]]]
-    # Has each right value to be offered (`question`), or does one suffice?
-    expect: str = "value"
+    metrics: str = "RR"
+    # Has each right value to be offered, or does one suffice?
+    every: bool = False
     # What a right note says, and words that are right without a call.
     note: str = ""
     clear: str = ""
     # Grades for the words of a call to fill in.
     fill: Mapping[str, float] = field(default_factory=dict)
+
+
+def case(verdict, run, qrels=None, *, right=None, **more):
+    """A case with these options of `evaluate`. If nothing else is said, the first relevant items
+    are at 2 and at 1.
+    """
+    own = {name: more.pop(name) for name in Case.__annotations__.keys() & more.keys()}
+    right = rr(2, 1) if right is None else right
+    right = right if isinstance(right, tuple) else (right,)
+    return Case(verdict, run, qrels, more, right, **own)
 
 
 def follow(function, *args, words=None, **options):
@@ -64,6 +104,14 @@ def follow(function, *args, words=None, **options):
 def rr(*ranks):
     """The mean reciprocal rank of the first relevant items; 0 if there is none."""
     return fmean(1 / rank if rank else 0 for rank in ranks)
+
+
+def ndcg(*pairs):
+    """The mean nDCG of pairs of grades as ranked and the grades in the best order."""
+    dcg = [
+        [sum(x / log2(i + 2) for i, x in enumerate(grades)) for grades in pair] for pair in pairs
+    ]
+    return fmean(one / best for one, best in dcg)
 
 
 def near(one, other):
@@ -126,9 +174,14 @@ def _follow(case, made, call):
 
 def verdict(case, folder):
     """The verdict on a case, and what was tried: pairs of a call and its outcome."""
-    made = case.make(str(folder) + "/")
+    tables = (x.write(folder) if isinstance(x, File) else x for x in (case.run, case.qrels))
+    made = (*tables, case.options)
     first = _attempt(case, made, {})
-    followed = [_follow(case, made, x) for x in first[3][:3]] if first[0] == "asks" else []
+    followed = []
+    for call in first[3][:3] if first[0] == "asks" else []:
+        followed.append(_follow(case, made, call))
+        if followed[0][0][0] == "value" and not case.every:
+            break  # the others say nothing more
     tried = [({}, first), *((call, outcome) for outcome, call in followed)]
     return _judge(case, made, tried), tried
 
@@ -153,14 +206,12 @@ def _judge(case, made, tried):
     numbers = [x for x in others if not isinstance(x, str)]
     good = is_right(top[1])
     if top is first:
-        if good and (noted or case.expect == "value"):
+        if good and (noted or not case.every):
             return "right"
         astray = any(not is_right(x) and not near(x, top[1]) for x in numbers)
         return "noted" if noted else "misled" if astray else "silent"
     offered = values + numbers
-    lacks = case.expect == "question" and not all(
-        any(near(x, right) for x in offered) for right in case.right
-    )
+    lacks = case.every and not all(any(near(x, right) for x in offered) for right in case.right)
     if good and (noted or not lacks):
         return "asked"
     return "noted" if noted and not good else "misled"

@@ -1,7 +1,7 @@
 """The level below `evaluate`: what is read of tables, and the calls that a question offers.
 
-`read` ends before anything is computed, which takes a third of the time. Values are those of the
-definitions in plain Python, over the rows as they were read.
+`read` ends before anything is computed. Values are those of the definitions in plain Python, over
+the rows as they were read.
 """
 
 from __future__ import annotations
@@ -102,31 +102,43 @@ def make_request(run, qrels, metrics, by=(), **options):
     return Request(run, qrels, metrics, rules, groupings=parse_groupings(by), **own)
 
 
+def open_reading(run, qrels, metrics, **options):
+    """What is read, without a look at the notes."""
+    with open_evaluation(make_request(run, qrels, metrics, **options)) as evaluation:
+        return Reading(evaluation)
+
+
 @remember_inputs
 def read(run: Data, qrels: Data = None, metrics: Any = "RR", **options: Any) -> Reading:
-    """What `evaluate` reads. Every call that a question or a note offers is run; that of a note
-    changes the rankings.
+    """What `evaluate` reads. Every call that a question or a note offers is run: that of a note
+    changes the rankings, and that of a question has a judged item in them. A question keeps in
+    `readings` what its calls read.
     """
     require_tables(run, qrels, options.get("con"))
     try:
-        with open_evaluation(make_request(run, qrels, metrics, **options)) as evaluation:
-            reading = Reading(evaluation)
+        reading = open_reading(run, qrels, metrics, **options)
         for note in reading.notes:
             for call, instead in REMEDY.findall(str(note)):
                 kept = {x: y for x, y in options.items() if x != instead}
                 given = {**kept, **eval(f"dict({call})")}
-                with (
-                    suppress(Question),
-                    open_evaluation(make_request(run, qrels, metrics, **given)) as evaluation,
-                ):
-                    assert Reading(evaluation).rankings != reading.rankings, call
+                with suppress(Question):
+                    changed = open_reading(run, qrels, metrics, **given)
+                    assert changed.rankings != reading.rankings, call
         return reading
     except Question as question:
-        for call in question.calls:
-            assert not nonsense_in(call), call
-            given = {**options, "metrics": "Judged@1000", "interval": None, **call}
-            assert max(rankql.evaluate(run, qrels, **given).summary["mean"]) > 0, call
+        run_calls(question, run, qrels, **options)
         raise
+
+
+def run_calls(question, run, qrels, **options):
+    """Read what each offered call reads, in which some item is judged."""
+    question.readings = []
+    for call in question.calls:
+        assert not nonsense_in(call), call
+        found = open_reading(run, qrels, **{**options, "metrics": "Judged", **call})
+        rows = (row for each in found.rankings.values() for row in each)
+        assert any(rel is not None and pos is not None for rel, pos in rows), call
+        question.readings.append(found)
 
 
 def refused(run, qrels=None, metrics="RR", match=None, error=RankqlError, **options):
@@ -134,7 +146,10 @@ def refused(run, qrels=None, metrics="RR", match=None, error=RankqlError, **opti
     with pytest.raises(error, match=match) as caught:
         read(run, qrels, metrics, **options)
         rankql.evaluate(run, qrels, metrics, **options)
-    return caught.value
+    question = caught.value
+    if isinstance(question, Question) and not hasattr(question, "readings"):
+        run_calls(question, run, qrels, **options)  # which only values show
+    return question
 
 
 def asked(run, qrels=None, metrics="RR", match=None, **options):
@@ -152,11 +167,11 @@ def assert_read(run, qrels, options, value, *said):
 
 def assert_offered(run, qrels, options, expected):
     """Require the offered calls by a part of their text, in this order, with these means."""
-    calls = asked(run, qrels, **options).calls
-    for call, (text, mean) in zip(calls, expected, strict=True):
+    question = asked(run, qrels, **options)
+    for call, found, (text, mean) in zip(question.calls, question.readings, expected, strict=True):
         assert text in repr(call)
-        found = read(run, qrels, **options, **call).means(options.get("metrics", "RR"))
-        assert mean is None or found == pytest.approx([mean])
+        means = found.means(options.get("metrics", "RR"))
+        assert mean is None or means == pytest.approx([mean])
 
 
 def nonsense_in(call):

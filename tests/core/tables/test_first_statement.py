@@ -190,8 +190,7 @@ def test_few_steps(name, queries, calls):
     assert counts["collect"] <= 1.25 * queries and counts["call"] <= 1.25 * calls
 
 
-@pytest.mark.parametrize("rows", [3, 20_001])
-@pytest.mark.parametrize("role", ["query", "item"])
+@few(2)(("rows", "role"), [(3, "item"), (20_001, "query"), (3, "query"), (20_001, "item")])
 def test_ids_of_64_bits_without_a_sign(rows, role):
     """As polars' hash() returns them: the values are those of text, at any number of rows."""
     high = [2**63 + i * 3 for i in range(3)]

@@ -63,8 +63,7 @@ def test_a_number_of_something_is_offered():
     run = pl.concat([run.with_columns(system_number=pl.lit(n)) for n in ("1", "2")])
     gold = gold.rename({"query_number": "query_id", "doc_number": "doc_id"})
     question = asked(run, gold, match="Pass query='query_number', item=")
-    result = rankql.evaluate(run, gold, "RR", **question.calls[0])
-    assert result.summary["mean"].to_list() == [0.75, 0.75]
+    assert question.readings[0].means() == [0.75, 0.75]
     sessions = run.with_columns(user=pl.lit("u"), session_number=pl.col("query_number"))
     users = gold.with_columns(user=pl.lit("u"))
     assert read(
