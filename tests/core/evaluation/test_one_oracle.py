@@ -113,7 +113,7 @@ def draw_tables_of_types(r, **frames):
     return [None if frame is None else name for name, frame in frames.items()], con
 
 
-@few(14)("seed", range(400))
+@few(8)("seed", range(400))
 def test_any_evaluation(seed, monkeypatch, tmp_path):
     r = random.Random(seed)
     monkeypatch.setattr(in_memory, "MOST_ROWS", r.choice([0, in_memory.MOST_ROWS]))
