@@ -52,7 +52,7 @@ def table(**changes):
     return pl.DataFrame({"query": range(60), "part": ["x", "y"] * 30, **data})
 
 
-@few(2)(("changes", "words"), [
+@few(1)(("changes", "words"), [
     ({"AP": (0.1, 0.1), "RR": (-0.1, -0.1)}, "+0.10 AP overall, but -0.10 RR overall"),
     ({"AP": (0.1, 0.1), "RR": (0.1, -0.1)},
      "+0.10 AP overall, but -0.10 RR for part=y (30 queries)"),

@@ -44,7 +44,7 @@ def gate_of(run, qrels, baseline=None, metric="nDCG@10", **options):
 # A gate that would pass what it never measured
 
 
-@few(2)("foot", [0, 1])
+@few(1)("foot", [1, 0])
 def test_a_reversed_ranker_does_not_pass_where_all_judged_items_count_alike(foot):
     good, reverse, qrels = judged_world(foot=foot)
     for baseline in (None, good):

@@ -348,7 +348,7 @@ UNCLEAR = ", not significantly more than the others"
 ALONE = "the others nothing ({} of {} queries, not significant)"
 
 
-@few(4)(
+@few(3)(
     ("queries", "retrieved", "shown", "lose"),
     [
         (40, 6, 0, "retrieved loses 0.150, " + ALONE.format(6, 40)),  # p = 0.031, of two tests

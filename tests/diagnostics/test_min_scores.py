@@ -170,7 +170,7 @@ def test_of_the_scores_tried_one_with_few_false_answers_is_marked(sign, first):
     assert plain.chosen is None and plain.title == "" and "chosen" not in repr(plain)
 
 
-@few(2)("form", ["scores", "distances"])
+@few(1)("form", ["scores", "distances"])
 @pytest.mark.parametrize("limit", [0, 0.04, 0.1, 0.5, 1])
 @pytest.mark.parametrize("decimals", [1, 3])
 def test_the_chosen_score_is_the_lowest_of_all_rows(form, limit, decimals):
