@@ -250,9 +250,10 @@ def query_differences(result: Result, metric: str, a: str, b: str) -> pl.DataFra
     names = means.attribute_columns([result.meta.query, *result.meta.by], ("a", "b", "difference"))
     key = names[result.meta.query]
     attributes = [pl.col(name).alias(column) for name, column in names.items()]
-    rows, value = result.frame(), means.compared_value(metric, result.meta)
+    # Before the rows of others go: a query that a third system lacks is left out too.
+    rows = result.frame().with_columns(means.compared_value(metric, result.meta))
     of_a, of_b = (
-        rows.filter(pl.col("system") == system).select(*attributes, value.alias(column))
+        rows.filter(pl.col("system") == system).select(*attributes, pl.col(metric).alias(column))
         for system, column in ((a, "a"), (b, "b"))
     )
     gain = pl.col("b") - pl.col("a")

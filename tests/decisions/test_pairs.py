@@ -36,14 +36,26 @@ def test_pairs_equal_their_definition(seed):
         assert numbers(pair) == pytest.approx(numbers(row), rel=1e-9, abs=1e-12, nan_ok=True)
         assert {name: pair[name] for name in FACTS} == {name: row[name] for name in FACTS}
         assert "nan" not in pair["sentence"].lower()
-        alone = len(drawn.systems) == 2 and "weight" not in drawn.options
-        if row["slice"] == "all" and alone:
+        if row["slice"] == "all" and "weight" not in drawn.options:
             changes = compared.differences(*(row[name] for name in KEYS[:3]))["difference"]
             assert len(changes) == row["n"]
             assert changes.mean() == pytest.approx(row["difference"]) or not row["n"]
         if pair["lo"] is not None:
             decided = pair["verdict"] in ("better", "worse")
             assert decided == (not pair["lo"] <= 0 <= pair["hi"])
+
+
+def test_differences_leave_out_what_a_third_system_lacks():
+    """Their mean is the difference of the comparison, which is of the queries of all systems."""
+    qrels = {f"q{x}": {"a": 1} for x in range(6)}
+    runs = {
+        "one": {x: ["a", "b"] for x in qrels},
+        "two": {x: ["b", "a"] for x in qrels},
+        "three": {x: ["c", "a"] for x in [*qrels][:4]},
+    }
+    compared = rankql.compare(runs, qrels, "RR", missing="skip")
+    assert compared.differences("RR", "one", "two")["query"].to_list() == ["q0", "q1", "q2", "q3"]
+    assert {*compared.pairs["n"]} == {4}
 
 
 @few(4)("name", TESTS)
