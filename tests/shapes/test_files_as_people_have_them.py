@@ -182,6 +182,9 @@ def test_columns_of_files_without_a_header_are_named(mark, tmp_path):
     for name, lines in rows.items():
         (tmp_path / name).write_text("\n".join(lines).replace(",", mark))
     run, qrels, named = (tmp_path / name for name in rows)
+    with pytest.raises(rankql.RankqlError) as question:
+        rankql.evaluate(run, qrels, "RR")
+    assert question.value.calls == [{"columns": [[*each] for each in names]}]
     for judgments in (qrels, named):  # a header stays one
         for runs in (run, {"one": str(run)}):
             assert read(runs, judgments, columns=names).means() == [0.5]
@@ -194,6 +197,16 @@ def test_columns_of_files_without_a_header_are_named(mark, tmp_path):
     assert read(tmp_path / "a.csv", named)["RR"] == 0.5
     message = "has 3 columns without a header, not query,item"
     refused(run, qrels, columns=["query", "item"], match=message)
+
+
+def test_a_header_of_words_is_no_data(tmp_path):
+    """Whoever named its columns anew would lose nothing but read it as a row."""
+    run, qrels = tmp_path / "run.csv", tmp_path / "qrels.csv"
+    run.write_text("consulta,documento,puntos\nq1,d1,2\nq1,d2,1\n")
+    qrels.write_text("q1,d2,1\nq1,d3,0\n")
+    with pytest.raises(rankql.RankqlError) as question:
+        rankql.evaluate(run, qrels, "RR")
+    assert not any("columns" in call for call in question.value.calls)
 
 
 def test_only_data_are_files_without_a_header(tmp_path, monkeypatch):

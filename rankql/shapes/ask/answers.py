@@ -16,7 +16,7 @@ import duckdb
 
 from rankql.core.base.column_names import ADD_HEADER, names_small_number
 from rankql.core.base.errors import Call, Question, RankqlError, Ungraded, parse_number
-from rankql.core.base.writing import pick_part
+from rankql.core.base.writing import name_columns, pick_part
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.candidates import fields_of
 from rankql.core.tables.inputs import Inputs
@@ -95,13 +95,27 @@ def answered(
     session: Session, request: Request, error: RankqlError, evaluate: Evaluate
 ) -> RankqlError:
     """The error with the calls that answer it, if there are any."""
-    if session.opened is None and ADD_HEADER in str(error):
-        calls = headers_call(request)
+    calls = headers_call(request) if ADD_HEADER in str(error) else []
+    if session.opened is None and calls:
         text = str(error).partition(f" and {ADD_HEADER}")[0]
-        return Question(f"{text} and add a header", calls) if calls else error
+        return Question(f"{text} and add a header", calls)
     if session.opened is None or not session.reads_values:
         return error
+
+    def gives_number(call: Call) -> bool:
+        rules = {**request.rules.options, **call}
+        run, qrels = (name_columns(x, rules["columns"]) for x in (request.run, request.qrels))
+        del rules["columns"]
+        read = RankingRules.of(rules, answered, SpanOptions)
+        named = replace(request, run=run, qrels=qrels, rules=read, output=None)
+        inputs = evaluate(session, named)
+        return inputs is not None and has_matches(session, inputs, collapse=False)
+
     try:
+        if calls:  # a file of commas was read, under names that nobody wrote
+            question = Question(str(error).partition(". ")[0], calls)
+            if (answer := verified(question, gives_number)).calls:
+                return answer
         return _answer(session, request, error, evaluate)
     except duckdb.Error:  # in a transaction that an error has ended
         return error
