@@ -55,6 +55,14 @@ def test_a_shared_id_is_one_item_each(key, name, worded):
     assert any(note.startswith(f"{key} is the only id") for note in report.notes)
 
 
+@pytest.mark.parametrize("named", [{}, {"item": "caseRef"}, {"query": "caseRef"}])
+def test_of_two_shared_ids_the_named_one_counts(named):
+    model, human = (labels("ticketId", "label", x, caseRef=KEYS[::-1]) for x in (MODEL, HUMAN))
+    (name,) = named.values() or ["ticketId"]
+    report = rankql.judges(model, human, **named)
+    assert any(note.startswith(f"{name} is the only id") for note in report.notes)
+
+
 def test_a_response_within_a_query_stays_the_item():
     rows = {"query": [x for x in KEYS[:4] for _ in "xy"], "response": [*"xy"] * 4}
     model, human = (pl.DataFrame({**rows, "label": x}) for x in (MODEL, HUMAN))

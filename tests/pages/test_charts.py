@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import rankql
+from rankql.pages import charts
 
 pytestmark = pytest.mark.report
 
@@ -146,3 +147,12 @@ def test_the_chart_of_ap_by_cutoff_says_why_it_may_fall(metric, falls, options):
     assert ("divided by min(k, R): it may fall while k is below R" in panel["title"]) == falls
     values = [row["mean"] for row in panel["data"] if row["system"] == "one"]
     assert (values[1] < values[0]) == falls
+
+
+def test_of_many_pairs_those_of_the_best_system_are_drawn():
+    """Whichever of the two stands first."""
+    runs = {name: run({**OLD, "a": abs(n - 2) + 1}) for n, name in enumerate("uvwxy")}
+    compared = rankql.compare(runs, QRELS, "RR")
+    pairs, all_pairs = charts.select_pairs(compared), compared.pairs.select("a", "b").rows()
+    assert len(all_pairs) == 10 and len(pairs) == 4
+    assert {*pairs} == {pair for pair in all_pairs if "w" in pair}

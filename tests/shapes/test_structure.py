@@ -116,9 +116,9 @@ def apart(engines=3):
 PLACED = {"item": "kachel", "rel": "nutzen", "pos": "platz"}
 
 
-@few(1)("query", ["anfrage", ["motor", "thema"]])
-def test_systems_with_queries_of_their_own_are_named(query):
-    run, gold = apart()
+@few(1)(("query", "engines"), [("anfrage", 2), (["motor", "thema"], 3)])
+def test_systems_with_queries_of_their_own_are_named(query, engines):
+    run, gold = apart(engines)
     gold = gold if query == "anfrage" else judged()
     found = rankql.compare(run, gold, "nDCG@4", query=query, **PLACED)
     assert "If motor names systems, pass query='thema', system='motor'" in str(found)
