@@ -427,6 +427,6 @@ def test_judgments_of_subtopics_are_no_duplicates():
 
 
 def test_an_empty_table_is_an_error_with_what_to_look_at():
-    (found, *_) = rankql.check(scored().clear(), judged()).findings
+    (found, *_) = check(scored().clear(), judged()).findings
     assert (found.kind, found.level, found.table, found.count) == ("empty", "error", "run", 1)
     assert found.why == "There is nothing to evaluate. Check the path, the filter or the name."
