@@ -338,3 +338,10 @@ def test_words_for_nothing_in_the_run_are_asked_about():
     metrics = ["FalseAbstention", "FalseAnswer"]
     result = rankql.evaluate(rows, metrics=metrics, item=[drop, "relevant"])
     assert result.summary["mean"].to_list() == [0.5, 0]
+
+
+def test_yes_and_no_are_grades():
+    judged = PLACED.select("query", "item", verdict=pl.lit("no"))
+    judged = judged.with_columns(verdict=pl.when(pl.int_range(pl.len()) % 2 == 0).then("verdict"))
+    call = {"rel": ("verdict", {"no": 0, "yes": 1})}
+    assert asked(PLACED, judged.with_columns(pl.col("verdict").fill_null("yes"))).calls[0] == call

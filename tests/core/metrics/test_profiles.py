@@ -326,3 +326,9 @@ def test_f1_is_the_harmonic_mean_of_the_precision_and_the_recall_shown(
         assert result[f"{kind}F1@20"] == pytest.approx(f1)
     every = rankql.evaluate(run, qrels, ["microP@20", "microP@9"], ties="expected", **options)
     assert [*every.summary["mean"]] == pytest.approx([precision, 3 / min(size, 9)])
+
+
+def test_parameters_of_catboost_name_its_profile():
+    """Under which alone the name is read."""
+    with pytest.raises(rankql.RankqlError, match="name of CatBoost. Set conventions='catboost'"):
+        parse("NDCG:top=5;type=Exp")

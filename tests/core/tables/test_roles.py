@@ -9,7 +9,7 @@ import rankql
 from rankql import RankqlError
 from support.own_values import compare_values
 from support.parameters import cycled, few
-from support.reading import read, refused
+from support.reading import asked, read, refused
 from support.samples import FORMATS, written
 
 RUN = pl.DataFrame({"user_id": [1, 1], "item": ["x", "y"], "score": [2.0, 1.0]})
@@ -224,3 +224,10 @@ def test_keys_that_are_not_the_same_as_numbers_stay_text(ids, tmp_path):
     result = rankql.evaluate(NUMBERS, qrels, "RR", attributes=path, by="part")
     assert result.per_query["query"].to_list() == ["1", "12"]
     assert result.per_query["part"].to_list() == ["x", None]
+
+
+def test_the_only_number_left_is_offered_as_the_grade():
+    """Fractions of any name, in a table that has places or scores already."""
+    items = {"query": [1, 1, 2, 2], "item": [*"abab"], "valor": [0.31, 0.2, 0.75, 0.1]}
+    for place in ({"score": [2.0, 1.0, 2.0, 1.0]}, {"pos": [1, 2, 1, 2]}):
+        assert asked(pl.DataFrame(items | place)).calls == [{"rel": "valor"}]
