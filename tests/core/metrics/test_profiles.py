@@ -330,5 +330,5 @@ def test_f1_is_the_harmonic_mean_of_the_precision_and_the_recall_shown(
 
 def test_parameters_of_catboost_name_its_profile():
     """Under which alone the name is read."""
-    with pytest.raises(rankql.RankqlError, match="name of CatBoost. Set conventions='catboost'"):
+    with pytest.raises(rankql.RankqlError, match="Set conventions='catboost' to"):
         parse("NDCG:top=5;type=Exp")
