@@ -486,6 +486,16 @@ def test_a_closed_slice(closed, state):
     assert "not watched" not in result.title
 
 
+@pytest.mark.parametrize("closed", [28, 29])
+def test_a_closed_slice_that_was_never_watched(closed):
+    """It is named for 28 days."""
+    few = log(days=40, queries=3).with_columns(part=pl.lit("closed"))
+    few = few.with_columns(query=pl.col("query") + 1000)
+    others = log(days=40 + closed, queries=25, seed=6).with_columns(part=pl.lit("open"))
+    title = rankql.monitor(pl.concat([few, others]), metrics="nDCG@3", by="part").title
+    assert ("not watched: nDCG@3 [part=closed]" in title) == (closed == 28)
+
+
 NOTHING = "Nothing was compared in the 7 days to 2026-10-15"
 
 
