@@ -176,3 +176,10 @@ def test_grades_below_the_threshold_are_no_silent_0():
         rankql.evaluate(table, None, "P@5")
     assert rankql.evaluate(table, None, "P@5", threshold=0.5)["P@5"] == 0.2
     assert rankql.evaluate(table, None, "ERR(max_rel=1)@5", interval=None)["ERR(max_rel=1)@5"] > 0
+
+
+def test_one_pair_of_ids_in_another_case_is_shown():
+    """With the call that makes them alike."""
+    with pytest.raises(rankql.RankqlError, match="such as 'D1' and 'd1'") as error:
+        rankql.evaluate({"q": ["D1", "D2"]}, {"q": {"d1": 1}}, "RR")
+    assert error.value.calls == [{"item": "lower(item)"}]
