@@ -76,8 +76,8 @@ def reduce_frames(reduction: Reduction) -> Reduction | None:
     frame = judged.join(rankings, on=keys, how="full", coalesce=True).sort(keys)
     frame = frame.select(*keys, pl.exclude(keys)) if inputs.many else frame
     kinds = {evaluation.session.frames[x.sql][x.roles["query"]].dtype for x in inputs.tables}
-    if len(kinds) == 1:  # as DuckDB has it, so that values can be joined with the tables
-        frame = frame.cast({"query": kinds.pop()})
+    if len(kinds) == 1 and not kinds <= {pl.Int64(), pl.String()}:
+        frame = frame.cast({"query": kinds.pop()})  # as DuckDB has it, to be joined with the tables
     return replace(reduction, frame=frame.collect(engine=_ENGINE), ranked=rows)
 
 
