@@ -192,12 +192,10 @@ def bounded_lists() -> AbstractContextManager[Any]:
 
     def choose(evaluation: Evaluation) -> Reduction:
         chosen = reduce.choose_reduction(evaluation)
-        return BoundedLists(**{x.name: getattr(chosen, x.name) for x in fields(chosen)} | LISTS)
+        kept = {x.name: getattr(chosen, x.name) for x in fields(chosen)}
+        return BoundedLists(**{**kept, "form": "lists"})
 
     return patch.object(compute, "choose_reduction", choose)
-
-
-LISTS: dict[str, Any] = {"form": "lists"}
 
 
 class BoundedLists(Reduction):

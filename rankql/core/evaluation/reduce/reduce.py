@@ -16,7 +16,7 @@ metrics follow from its columns (`columns`), errors and notes about the data fro
   table with grades and positions and a metric without a cutoff.
 
 Positions that are found in a list of scores are right if no score occurs twice. Where one does, or
-where items share a position, the ranking is flagged, and the readable query computes it. `ranked`,
+where items share a position, the ranking is flagged, and the readable query computes it.
 docs/speed.md has what each form gains over "lists" that are cut at the largest k, or over the
 readable query: 1.2 to 4 times.
 """
@@ -227,8 +227,9 @@ class Reduction:
     def _retrieved_grades(self) -> dict[str, str]:
         """The counts of the grades of retrieved items, if ideal rankings have no others."""
         retrieved = f"{self.place} IS NOT NULL"
-        counts = protocol.grade_counts("retrieved", self.end, among=retrieved)
-        return counts if self.ideal_retrieved else {}
+        if not self.ideal_retrieved:
+            return {}
+        return protocol.grade_counts("retrieved", self.end, among=retrieved)
 
     def _word_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
         """The grades of the first k items of a table with positions."""
