@@ -209,6 +209,16 @@ def test_a_header_of_words_is_no_data(tmp_path):
     assert not any("columns" in call for call in question.value.calls)
 
 
+def test_a_call_that_fails_leaves_no_names_behind(tmp_path):
+    """Of two columns without numbers, the first line may be names, so that none is offered."""
+    run, qrels = tmp_path / "run.csv", tmp_path / "qrels.csv"
+    run.write_text("q0,d0\nq0,d1\nq1,d1\n")
+    qrels.write_text("q0,d1,1\nq1,d1,0\n")
+    with pytest.raises(rankql.RankqlError, match="run has q0 VARCHAR") as question:
+        rankql.evaluate(run, qrels, "RR")
+    assert not any("columns" in call for call in question.value.calls)
+
+
 def test_only_data_are_files_without_a_header(tmp_path, monkeypatch):
     """A metric or column may be called like a file of the folder."""
     monkeypatch.chdir(tmp_path)

@@ -95,27 +95,13 @@ def answered(
     session: Session, request: Request, error: RankqlError, evaluate: Evaluate
 ) -> RankqlError:
     """The error with the calls that answer it, if there are any."""
-    calls = headers_call(request) if ADD_HEADER in str(error) else []
-    if session.opened is None and calls:
+    if session.opened is None and ADD_HEADER in str(error):
+        calls = headers_call(request)
         text = str(error).partition(f" and {ADD_HEADER}")[0]
-        return Question(f"{text} and add a header", calls)
+        return Question(f"{text} and add a header", calls) if calls else error
     if session.opened is None or not session.reads_values:
         return error
-
-    def gives_number(call: Call) -> bool:
-        rules = {**request.rules.options, **call}
-        run, qrels = (name_columns(x, rules["columns"]) for x in (request.run, request.qrels))
-        del rules["columns"]
-        read = RankingRules.of(rules, answered, SpanOptions)
-        named = replace(request, run=run, qrels=qrels, rules=read, output=None)
-        inputs = evaluate(session, named)
-        return inputs is not None and has_matches(session, inputs, collapse=False)
-
     try:
-        if calls:  # a file of commas was read, under names that nobody wrote
-            question = Question(str(error).partition(". ")[0], calls)
-            if (answer := verified(question, gives_number)).calls:
-                return answer
         return _answer(session, request, error, evaluate)
     except duckdb.Error:  # in a transaction that an error has ended
         return error
@@ -152,6 +138,10 @@ def _answer(
         question.calls = pairs + [x for x in question.calls if x not in pairs]
         return question
 
+    if ADD_HEADER in str(error):  # columns were read under names that nobody wrote
+        unnamed = Question(str(error).partition(". ")[0], headers_call(request))
+        if (answer := verified(unnamed, gives_number, tried)).calls:
+            return answer
     asks_query = bool(question.calls) and all("query" in x for x in question.calls)
     if tables["qrels"] is None and question.otherwise and asks_query:
         question.calls.append({"query": "1"})  # all rows are one ranking
@@ -251,9 +241,12 @@ def _with_call(
     own: dict[str, Any] = {x: options.pop(x) for x in ("train", "seen") if x in call}
     part = options.pop("part", None)
     names = [part, None] if isinstance(part, str) else part or [None, None]
-    data = [pick_part(x, name) for x, name in zip((request.run, request.qrels), names, strict=True)]
-    opened = [session.table(x, y) if name else None
-              for x, y, name in zip(data, ("run", "qrels"), names, strict=True)]  # fmt: skip
+    given = (request.run, request.qrels)
+    data = [pick_part(x, name) for x, name in zip(given, names, strict=True)]
+    if columns := options.pop("columns", None):
+        data = [name_columns(x, columns) for x in data]
+    opened = [None if x is old else session.table(x, label)
+              for x, old, label in zip(data, given, ("run", "qrels"), strict=True)]  # fmt: skip
     if "system" in call and any(x.trec for x in runs.values()):  # which tags only then
         opened[0] = session.table(request.run, "run")
     runs = {None: opened[0]} if opened[0] else runs
