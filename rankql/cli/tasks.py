@@ -406,7 +406,6 @@ def _match_pattern(pattern: InputPath) -> Iterator[tuple[dict[str, str], InputPa
 
 def _has_rankings(path: InputPath, item: Any = None) -> bool:
     """Is it a file of eval --output, or one with lists of retrieved ids?"""
-    from rankql.core.base.column_names import RELEVANT, RETRIEVED
     from rankql.core.tables.candidates import find_list
     from rankql.features.combine import read_metadata
     from rankql.features.values import read_header
@@ -415,9 +414,9 @@ def _has_rankings(path: InputPath, item: Any = None) -> bool:
         return True
     header = read_header(path)
     item = item[0] if isinstance(item, list | tuple) and item else item
-    if header is None or (column := find_list(header, RETRIEVED, item)) is None:
+    if header is None or (column := find_list(header, "retrieved", item)) is None:
         return False
-    return item is not None or column != find_list(header, RELEVANT)
+    return item is not None or column != find_list(header, "relevant")
 
 
 def _open_values(

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from rankql.core.base import text
-from rankql.core.base.column_names import names_first_rank
+from rankql.core.base.column_names import says
 from rankql.core.base.errors import RankqlError, describe_unknown, require
 from rankql.core.base.writing import public_name
 from rankql.core.evaluation.finish.readable import describe_together
@@ -325,7 +325,7 @@ def find_few_ranked(result: Result) -> tuple[str, int, int] | None:
 
 def describe_misses(result: Result, metric: str) -> str:
     """The end of a title: how many queries ranks of first hits leave out, as they have none."""
-    if VALUES not in result.columns or not names_first_rank(metric):
+    if VALUES not in result.columns or not says(metric, "first rank"):
         return ""
     rows, key = result.frame(), result.meta.query
     count = rows.filter(pl.col(metric).is_null())[key].n_unique()

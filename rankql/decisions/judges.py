@@ -14,14 +14,7 @@ import duckdb
 import polars as pl
 
 from rankql.core.base import text
-from rankql.core.base.column_names import (
-    ANNOTATORS,
-    ROLES,
-    find_name,
-    is_like_id,
-    names_system,
-    words_of,
-)
+from rankql.core.base.column_names import ANNOTATORS, ROLES, find_name, says, words_of
 from rankql.core.base.errors import (
     Question,
     RankqlError,
@@ -322,7 +315,7 @@ def _find_label(
         return None
     known = [
         name for name, kind in table.columns.items()
-        if not (is_like_id(name) or words.isdisjoint(x.rstrip(VERSION) for x in words_of(name)))
+        if not (says(name, "id") or words.isdisjoint(x.rstrip(VERSION) for x in words_of(name)))
         and (is_number(kind) or (is_text(kind) and is_numeric(name)))
     ]  # fmt: skip
     if len(known) > 1:
@@ -346,7 +339,9 @@ def _read_annotators(
         who = find_name(table.columns, ANNOTATORS)
         labelled = {*names, who, find_name(table.columns, ROLES["rel"])}
         others = [x for x in table.own_columns if x not in labelled]
-        others = [x for x in others if not (who and names_system(x))]  # each run is of an annotator
+        others = [
+            x for x in others if not (who and says(x, "system"))
+        ]  # each run is of an annotator
         item = columns["item"] or (others[0] if len(others) == 1 else None)
         if item and not (columns["query"] or find_name(others, ROLES["query"])):
             columns = {**columns, "query": "query", "item": require_column(table, item, "item")}

@@ -6,15 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rankql.core.base.column_names import (
-    ROLES,
-    TIMES,
-    WEAK,
-    is_called,
-    is_like_id,
-    names_order,
-    rank_of,
-)
+from rankql.core.base.column_names import ROLES, TIMES, WEAK, is_called, rank_of, says
 from rankql.core.base.writing import Part
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.files import JSON, suffix_of
@@ -87,10 +79,10 @@ def find_one_id(
     graded = {x for y in zip(tables, rels, strict=True) for x in grade_columns(session, *y)}
     shared = [
         x for x, kind in tables[0].columns.items()
-        if is_id(kind) and x not in graded and not (names_order(x) or is_called(x, TIMES))
+        if is_id(kind) and x not in graded and not (says(x, "order") or is_called(x, TIMES))
         and all(table.has(x) for table in tables)
     ]  # fmt: skip
     named = [x for x in shared if x in (query, item) or (not query and not item and x in known[0])]
     unique = [x for x in named or shared if all(is_unique(x, table) for table in tables)]
-    likely = [x for x in unique if is_like_id(x) or x in known[1]] or unique
+    likely = [x for x in unique if says(x, "id") or x in known[1]] or unique
     return likely[0] if len(likely) == 1 else None

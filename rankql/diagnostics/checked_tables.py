@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from rankql.core.base.column_names import is_distance
+from rankql.core.base.column_names import says
 from rankql.core.evaluation.checks.counters import Counters, leave_out_unjudged
 from rankql.core.evaluation.checks.record import Evidence
 from rankql.core.evaluation.finish.compute import count_rankings
@@ -187,7 +187,7 @@ class CheckData:
         roles, unused = dict(table.roles), None
         if "pos" in roles:
             unused = "score" if "score" in roles else None
-            table = replace(table, ascending=bool(unused) and is_distance(roles["score"]))
+            table = replace(table, ascending=bool(unused) and says(roles["score"], "distance"))
         elif ranks := table.known("pos"):
             roles["pos"], unused = ranks[0], "pos"
         system = ""

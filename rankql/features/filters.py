@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from rankql.core.base import errors
+from rankql.core.base.column_names import says
 from rankql.core.base.errors import RankqlError, require
 from rankql.core.base.text import format_count, is_or_are, run_label, unique_names
 from rankql.core.evaluation.checks.columns import validate_columns
@@ -28,7 +29,6 @@ from rankql.core.tables.session import Session
 from rankql.core.tables.tables import Table
 from rankql.features.catalogue import train_steps
 from rankql.shapes.choose.computed import add_column
-from rankql.shapes.doubts.rivals import orders_items
 
 # So many lowest scores are compared, unless the caller names them.
 SCORES = 20
@@ -176,7 +176,7 @@ def keep_scores(session: Session, inputs: Inputs, request: Request) -> Inputs:
     for table in inputs.runs.values():
         if "score" not in table.roles:
             label = f"run {inputs.unscored!r}" if inputs.unscored else table.label
-            numbers = [x for x in table.unread if orders_items(x)]
+            numbers = [x for x in table.unread if says(x, "ordering")]
             raise errors.Question(f"min_score needs scores, and {label} has none",
                            [{"score": x} for x in numbers], otherwise="Pass score=")  # fmt: skip
     asked = min_score = request.min_score

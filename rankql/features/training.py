@@ -8,7 +8,7 @@ from numbers import Integral, Number
 from operator import index
 from typing import Any
 
-from rankql.core.base.column_names import PARTS, RELEVANT, SPLITS, find_name, squash
+from rankql.core.base.column_names import PARTS, SPLITS, find_name, squash
 from rankql.core.base.errors import RankqlError, require_whole_number
 from rankql.core.base.text import join_words
 from rankql.core.metrics.macros import literal, quote
@@ -123,7 +123,7 @@ def read_beyond(
         return assign_roles(table, named[1], roles, same, only=True)
 
     if train:
-        if find_list(train, RELEVANT):
+        if find_list(train, "relevant"):
             train = unnest_lists(session, {}, train, ids)[1] or train
         train = read(train, "query", "item")
     if isinstance(catalogue, Number):

@@ -30,7 +30,7 @@ from rankql.core.base.column_names import (
     TIMES,
     find_name,
     is_called,
-    names_system,
+    says,
 )
 from rankql.core.base.errors import (
     Question,
@@ -151,7 +151,7 @@ def _as_rows(data: Any, query: str | None) -> Any:
 
 def ask_first_ranks(result: Result, label: str = VALUES) -> Result:
     """Values whose names do not say that they are ranks of first hits; others are an error."""
-    for name in filter(column_names.names_first_rank, result.metrics):
+    for name in [x for x in result.metrics if column_names.says(x, "first rank")]:
         values = result.frame()[name].drop_nulls()
         if len(values) and (values % 1 == 0).all() and (values >= 1).all():
             raise first_rank_error(label, name)
@@ -307,7 +307,7 @@ def _read(
 
 def _may_name_systems(name: str) -> bool:
     """May a column of values say which system has them, by its name?"""
-    return is_called(name, (*SYSTEMS, *_APPS, *RANKED_SYSTEMS)) or names_system(name)
+    return is_called(name, (*SYSTEMS, *_APPS, *RANKED_SYSTEMS)) or says(name, "system")
 
 
 def _has_several(session: Session, table: Table, name: str) -> bool:
@@ -318,7 +318,7 @@ def _has_several(session: Session, table: Table, name: str) -> bool:
 
 def is_number_column(session: Session, table: Table, name: str) -> bool:
     """Is it a column of numbers? Of a text file, are all its values numbers?"""
-    if column_names.is_row_number(name):
+    if column_names.says(name, "row number"):
         return False
     if table.text:
         return number_type(session, table, name) is not None

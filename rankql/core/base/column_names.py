@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -166,11 +166,16 @@ COLUMN_NAMES = {
 }
 
 
-def find_name(columns: Iterable[str], names: Iterable[str]) -> str | None:
+def names_of(*names: str | Iterable[str]) -> list[str]:
+    """The names of these: each a key of `CALLED`, or names."""
+    return [y for x in names for y in (CALLED[x] if isinstance(x, str) else x)]
+
+
+def find_name(columns: Iterable[str], *called: str | Iterable[str]) -> str | None:
     """The column with the first of these names: spelled exactly, else in another way, else without
     a measure.
     """
-    columns, names = list(columns), list(names)
+    columns, names = list(columns), names_of(*called)
     for spell in (str.lower, squash, core_of):
         spelled = {spell(column): column for column in reversed(columns)}
         for name in names:
@@ -199,9 +204,14 @@ def describe_span(*tables: Iterable[str]) -> str:
     return text if all(ends) else ""
 
 
-def is_called(column: str, names: Iterable[str]) -> bool:
+def is_called(column: str, *names: str | Iterable[str]) -> bool:
     """Has a column one of these names, spelled in any way?"""
-    return core_of(column) in map(core_of, names)
+    return core_of(column) in map(core_of, names_of(*names))
+
+
+def says(name: str, *meanings: str) -> bool:
+    """Does a name say one of these: see `SAYS` and `CALLED`?"""
+    return any(SAYS[x](name) if x in SAYS else is_called(name, x) for x in meanings)
 
 
 def is_added(name: str, columns: Iterable[str], role: str = "") -> bool:
@@ -209,16 +219,6 @@ def is_added(name: str, columns: Iterable[str], role: str = "") -> bool:
     detail = _DETAIL.fullmatch(name)
     added = name.startswith("_dlt_") or (detail is not None and detail[1] in columns)
     return added and _ADDED_ROLES.get(role) != name
-
-
-def is_row_number(name: str) -> bool:
-    """Is it the name that files of data frames give to the numbers of their rows?"""
-    return is_called(name, ROW_NUMBERS)
-
-
-def is_distance(name: str) -> bool:
-    """Is the lowest score of a column of this name the best?"""
-    return core_of(name) in DISTANCES
 
 
 def words_in_order(name: str) -> list[str]:
@@ -287,11 +287,6 @@ def rank_of(role: str, name: str) -> int | None:
     return next(named, None)
 
 
-def is_like_id(name: str) -> bool:
-    """Does a name say that it is an id?"""
-    return not _LIKE_ID.isdisjoint(words_of(name.rpartition(".")[2]))
-
-
 _LIKE_ID = {"id", "ids", "uuid", "guid", "key", "url", "uri"}
 # Words of the names of numbers that are a part of the key of a query, as others hardly are.
 _KEY_PARTS = {
@@ -315,13 +310,6 @@ _LOW = {
 }
 
 
-def names_system(name: str) -> bool:
-    """Does a column say which system ranked, by its name: system_number, model_name, run_id?"""
-    noun = words_of(name.rpartition(".")[2]) - {*nouns.IDENTITY, *nouns.NUMBERING, "name"}
-    is_system = len(noun) == 1 and noun.issubset(nouns.SYSTEMS)
-    return is_system and not is_called(name, _SYSTEM_ITEMS)
-
-
 # Words of names of positions, which may have gaps.
 PLACES = {"rank", "pos", "position", "slot", "place"}
 
@@ -331,12 +319,6 @@ _OTHER_RANKS = {
     *("reciprocal", "inverse", "page", "percentile", "percent", "quantile", "normalized"),
     *("mean", "avg", "average", "median", "expected"),
 }
-
-
-def names_first_rank(name: str) -> bool:
-    """May a number per query be the rank of its first hit, as hit_rank is, by its name?"""
-    words = words_in_order(name.rpartition(".")[2])
-    return words[-1] == "rank" and _OTHER_RANKS.isdisjoint(words)
 
 
 # Words of numbers that are grades, that are sums of money, times or sizes, and that are places or
@@ -362,56 +344,10 @@ def number_kind(name: str) -> str:
     return next((x for x, known in kinds.items() if not words.isdisjoint(known)), "")
 
 
-_ORDINALS = {"ordinal", "tenant"}
-_COUNTS = _ORDINALS | {"label", "count", "level", "group", "number"}
-
-
-def is_no_grade(name: str) -> bool:
-    """Is a number with this name a place, a tenant or an id?"""
-    words = words_of(name)
-    is_ids = is_like_id(name) and "by" not in words  # not relevance_by_id
-    return number_kind(name) == "place" or is_ids or bool(words & _ORDINALS)
-
-
-def names_small_number(name: str) -> bool:
-    """May numbers of this name be equal by chance in few queries, as places and counts are?"""
-    tail = name.rpartition(".")[2]
-    return number_kind(tail) == "place" or not words_of(tail).isdisjoint(_COUNTS)
-
-
-def is_measure(name: str) -> bool:
-    """Is a number with this name a coordinate, a price or another property, and not a grade?"""
-    return not words_of(name.rpartition(".")[2]).isdisjoint(_MEASURES)
-
-
-def names_order(name: str) -> bool:
-    """Does a column order items, by its name, so that it is no id?"""
-    orders = PLACES | {"score", "scores"}
-    known = (*ROLES["pos"], *ROLES["score"])
-    return not orders.isdisjoint(words_of(name)) or is_called(name, known)
-
-
-def may_be_query(name: str) -> bool:
-    """May a column be the query, by its name: is it no place, score or grade?"""
-    return not names_order(name) and number_kind(name) != "grade" and not is_called(name, TIMES)
-
-
 # Words of what a model says, alone or with those of an order; and words that need one of these.
 _PREDICTED = {"predicted", "pred", "yhat", "proba", "probability", "logit"}
 _MODELS = {"ranking", "model", "new", "final", "ltr", "rerank"}
 _PLACED = {"rank", "position"}
-
-
-def names_prediction(name: str) -> bool:
-    """Is a number called like the order of a model: predicted_score, y_pred, new_rank?"""
-    words = words_of(name) - {"y"}
-    known = words.issubset(_PREDICTED | _MODELS | _PLACED | {"score"})
-    return known and bool(words & _PREDICTED or (words & _MODELS and words & {*_PLACED, "score"}))
-
-
-def ranks_by_place(name: str) -> bool:
-    """Is a number a place by its name, so that the lowest is the best?"""
-    return not PLACES.isdisjoint(words_of(name))
 
 
 # Words of what retrieved texts are, and of the parts of one. A page is either.
@@ -432,9 +368,100 @@ def is_part(name: str, other: str) -> bool:
     return bool(parts & _PART and wholes & _WHOLE) and parts.isdisjoint(wholes)
 
 
-def has_two_directions(name: str) -> bool:
-    """May the lowest be the best, although the name is not that of a distance?"""
-    return not _LOW.isdisjoint(words_of(name)) and not is_called(name, (*DISTANCES, *_SIMILARITIES))
+def _is_system(name: str) -> bool:
+    noun = words_of(name.rpartition(".")[2]) - {*nouns.IDENTITY, *nouns.NUMBERING, "name"}
+    is_system = len(noun) == 1 and noun.issubset(nouns.SYSTEMS)
+    return is_system and not is_called(name, _SYSTEM_ITEMS)
+
+
+def _is_prediction(name: str) -> bool:
+    words = words_of(name) - {"y"}
+    known = words.issubset(_PREDICTED | _MODELS | _PLACED | {"score"})
+    return known and bool(words & _PREDICTED or (words & _MODELS and words & {*_PLACED, "score"}))
+
+
+def _word(words: Iterable[str], *called: str, tail: bool = False) -> Callable[[str], bool]:
+    """Has a name one of these words, or its last part, or is it one of `CALLED`?"""
+    known = frozenset(words)
+
+    def says_it(name: str) -> bool:
+        name_or_tail = name.rpartition(".")[2] if tail else name
+        return not known.isdisjoint(words_of(name_or_tail)) or is_called(name, *called)
+
+    return says_it
+
+
+_ORDINALS = {"ordinal", "tenant"}
+_PROPERTIES = {
+    *("section", "type", "types", "source", "lang", "language", "locale", "category", "split"),
+    *("brand", "kind", "topic", "domain", "color", "colour", "size", "device", "country", "date"),
+}
+# The names of what a column may be, spelled in any way.
+CALLED: Mapping[str, Collection[str]] = {
+    **ROLES,
+    **{f"weaker {role}": names for role, names in WEAKER.items()},
+    **{f"{side} list": names for side, names in WEAKER_LISTS.items()},
+    "retrieved": RETRIEVED, "relevant": RELEVANT, "predicted": PREDICTED, "answer": ANSWERS,
+    "list": (*RETRIEVED, *RELEVANT, *PREDICTED),
+    "grade list": LIST_GRADES, "score list": LIST_SCORES, "grades": GRADE_LISTS,
+    "flag": FLAGS, "event": EVENTS, "annotator": ANNOTATORS, "time": TIMES, "split": SPLITS,
+    "page": PAGES, "ranker": RANKERS, "ranked system": RANKED_SYSTEMS,
+    "question": QUESTIONS, "request": REQUESTS, "plain id": PLAIN_IDS, "distance": DISTANCES,
+    "subtopic": SUBTOPIC_NAMES, "row number": ROW_NUMBERS, "locator": LOCATORS,
+    "user": USERS, "label": ("prediction", "pred"),
+}  # fmt: skip
+# What is next to ids and not a grade, squashed.
+_BESIDE_IDS = KEY_PLACES | {"id", "iteration"}
+_BESIDE_IDS |= {*map(squash, names_of("query", "item", TIMES, LOCATORS, RANKED_SYSTEMS, USERS))}
+_counts = _word(_ORDINALS | {"label", "count", "level", "group", "number"}, tail=True)
+# What a name says, in its words, those of its last part, or as one of `CALLED`.
+SAYS: Mapping[str, Callable[[str], bool]] = {
+    "id": _word(_LIKE_ID, tail=True),
+    # A number of which the lowest is the best; what orders items, so that it is no id.
+    "place": _word(PLACES),
+    "order": _word(PLACES | {"score", "scores"}, "pos", "score"),
+    # A coordinate, a price or another property, and not a grade.
+    "measure": _word(_MEASURES, tail=True),
+    # Numbers that may be equal by chance in few queries, as places and counts are.
+    "small number": lambda x: number_kind(x.rpartition(".")[2]) == "place" or _counts(x),
+    # A number that is a place, a tenant or an id, but not relevance_by_id; or next to grades.
+    "no grade": lambda x: (
+        number_kind(x) == "place"
+        or (says(x, "id") and "by" not in words_of(x))
+        or not _ORDINALS.isdisjoint(words_of(x))
+    ),
+    "beside grades": _word(PLACES | {"title", "text", "name", "latency", "url", "id"}),
+    "no query": lambda x: says(x, "order") or number_kind(x) == "grade" or says(x, "time"),
+    # The system that ranked: system_number, model_name, run_id.
+    "system": _is_system,
+    # The order of a model: predicted_score, y_pred, new_rank.
+    "prediction": _is_prediction,
+    # The rank of a first hit, as hit_rank is.
+    "first rank": lambda x: (
+        words_in_order(x.rpartition(".")[2])[-1] == "rank"
+        and _OTHER_RANKS.isdisjoint(words_in_order(x.rpartition(".")[2]))
+    ),
+    # The lowest may be the best, although it is not called a distance.
+    "two directions": lambda x: (
+        not _LOW.isdisjoint(words_of(x)) and not is_called(x, DISTANCES, _SIMILARITIES)
+    ),
+    "against": _word(AGAINST),
+    "not relevant": _word(NOT_RELEVANT),
+    "excluded": _word(EXCLUDED),
+    # A place in a document, which may be part of the key of an item.
+    "part": lambda x: squash(x) in KEY_PLACES,
+    "parent": lambda x: squash(x) in PARENTS,
+    "beside ids": lambda x: squash(x.rpartition(".")[2]) in _BESIDE_IDS,
+    # A number that orders items; one of which the lowest comes first.
+    "ordering": _word(
+        ("score", "scores", "similarity", "similarities", "distance", "distances", "rank"),
+        *("score", "pos"),
+        tail=True,
+    ),
+    "lowest first": _word((*DISTANCES, *ROLES["pos"], "ranks"), "distance", tail=True),
+    # A property of items, which is no grade.
+    "property": _word(_PROPERTIES),
+}
 
 
 def recognise(role: str, columns: Sequence[str], argument: str = "", place: str = "") -> str | None:
@@ -541,7 +568,7 @@ def recognise_defaults(
             if {"query", "item"} <= {*filled}:  # which no type tells apart
                 calls += [{**calls[0], "query": filled["item"], "item": filled["query"]}]
             raise Question(str(missing_column(role, "", columns)).split(". Pass ")[0], calls)
-        if role == "score" and is_distance(column):
+        if role == "score" and says(column, "distance"):
             raise RankqlError(
                 f"{column} may be the score, but its lowest value is the best, and here the "
                 f"highest is. Pass score=-pl.col({column!r})"

@@ -15,34 +15,20 @@ import duckdb
 
 from rankql.core.base.column_names import (
     ADD_HEADER,
-    ANNOTATORS,
     COLUMN_NAMES,
-    KEY_PLACES,
-    PLACES,
-    PREDICTED,
-    QUESTIONS,
-    RANKED_SYSTEMS,
-    RELEVANT,
-    RETRIEVED,
     ROLES,
-    SPLITS,
-    TIMES,
     WEAK,
-    WEAKER,
-    WEAKER_LISTS,
+    core_of,
     describe_span,
     find_ends,
     find_name,
     is_called,
-    is_like_id,
-    is_row_number,
     list_side,
     missing_column,
-    names_first_rank,
-    names_system,
     number_kind,
     rank_of,
     recognise_item_alone,
+    says,
     squash,
     words_in_order,
     words_of,
@@ -65,8 +51,6 @@ from rankql.core.tables.tables import (
 VECTOR = re.compile(r"(FLOAT|DOUBLE|DECIMAL\(.*\))\[\d*\]")
 # The rank of a column whose name is not known.
 _UNNAMED = 1000
-# The names of lists of ids.
-LISTS = (*RETRIEVED, *RELEVANT, *PREDICTED)
 
 
 class Ids(NamedTuple):
@@ -144,7 +128,7 @@ def has_numbers_of_ids(name: str, kind: str) -> bool:
     kinds = [field.kind for field in fields_of(kind).values()]
     if any(x.endswith("]") for x in kinds):
         return False
-    if is_called(name, LISTS):
+    if says(name, "list"):
         return all(is_number(x) or is_text(x) for x in kinds)
     ids = list_side(name) or (_list_side(name) and COLUMN_NAMES.isdisjoint(fields_of(kind)))
     return bool(ids) and all(map(is_number, kinds))
@@ -155,7 +139,7 @@ def _list_side(name: str) -> str:
     return "qrels" if squash(name) == "relevance" else list_side(name)
 
 
-def find_list(table: Table, known: Sequence[str], name: Any = None) -> str | None:
+def find_list(table: Table, known: str, name: Any = None) -> str | None:
     """The column of lists with this name or a known one; None if the table has a row per item."""
     nested = [
         column for column, kind in table.columns.items()
@@ -169,14 +153,14 @@ def find_list(table: Table, known: Sequence[str], name: Any = None) -> str | Non
     first = name[0] if isinstance(name, tuple) else name  # of a key of fields
     if isinstance(first, str) and (owners := [x for x in nested if first.startswith(f"{x}.")]):
         return max(owners, key=len)
-    ranks = known is RELEVANT or any(map(table.known, ("pos", "score")))
-    if table.known("item") and ranks and (known is RETRIEVED or table.known("rel")):
+    ranks = known == "relevant" or any(map(table.known, ("pos", "score")))
+    if table.known("item") and ranks and (known == "retrieved" or table.known("rel")):
         return None
-    if column := find_name(nested, [*known, *(PREDICTED if known is RETRIEVED else ())]):
+    if column := find_name(nested, known, *["predicted"] * (known == "retrieved")):
         return column
-    side = "run" if known is RETRIEVED else "qrels"
+    side = "run" if known == "retrieved" else "qrels"
     likely = [x for x in nested if _list_side(x) == side and not VECTOR.fullmatch(table.columns[x])]
-    weaker = find_name([x for x in nested if table.columns[x].endswith("]")], WEAKER_LISTS[side])
+    weaker = find_name([x for x in nested if table.columns[x].endswith("]")], f"{side} list")
     return likely[0] if len(likely) == 1 else None if likely else weaker
 
 
@@ -209,7 +193,7 @@ def find_ids(table: Table, role: str, in_lists: bool = False, named: bool = True
     ids, other = [], "item" if role == "query" else "query"
     for name in table.free_columns(role):
         kind, rank = table.columns[name], rank_of(role, name)
-        if (parent := name.rpartition(".")[0]) and is_called(parent, ROLES[role]):
+        if (parent := name.rpartition(".")[0]) and says(parent, role):
             if not table.roles.get(role) and role not in table.named.values():
                 table.find(role, parent)  # asks for the fields of a key
         elif rank is not None and not is_nested(kind):
@@ -230,7 +214,7 @@ _OUTCOMES = {
 def is_outcome(name: str, kind: str) -> bool:
     """Does a column say whether an item was good, by its type or its name?"""
     words = words_of(name.rpartition(".")[2])
-    is_flag = words_in_order(name)[:1] == ["is"] and not is_called(name, SPLITS)
+    is_flag = words_in_order(name)[:1] == ["is"] and not says(name, "split")
     return (
         kind == "BOOLEAN" or is_flag or (not kind.endswith("]") and not _OUTCOMES.isdisjoint(words))
     )
@@ -257,7 +241,7 @@ def name_ids(
 
 def _name_ids(table: Table, by: Sequence[str], *needed: str) -> Table | None:
     is_run, columns = table.label != "qrels", table.columns.items()
-    systems = is_run and any(is_called(x, RANKED_SYSTEMS) or names_system(x) for x in table.columns)
+    systems = is_run and any(says(x, "ranked system", "system") for x in table.columns)
     if systems or any(is_nested(kind) for _, kind in columns):
         return None
     known = {
@@ -267,7 +251,7 @@ def _name_ids(table: Table, by: Sequence[str], *needed: str) -> Table | None:
     ids = {role: names[0] for role, names in known.items() if names}
     weak = [x for role, x in ids.items() if (rank_of(role, x) or 0) >= WEAK[role]]
     for role in NUMBERS:
-        known[role] = [x for x in table.columns if is_called(x, (*ROLES[role], *WEAKER[role]))]
+        known[role] = [x for x in table.columns if says(x, role, f"weaker {role}")]
     lacks = not all(known[x] for x in ("query", *needed)) or (
         is_run and not known["pos"] and not known["score"]
     )
@@ -291,54 +275,54 @@ def first_rank_error(label: str, name: str) -> RankqlError:
 def missing_role(table: Table, role: str, hint: str = "") -> RankqlError:
     """The question about a role without a column: which columns may be it, by their types."""
     without_role = table.free_columns(role)
-    free = [x for x in table.own_columns if x in without_role and not is_row_number(x)]
+    free = [x for x in table.own_columns if x in without_role and not says(x, "row number")]
     numbers = [x for x in free if is_number(table.columns[x]) or table.text]
-    ids = [x for x in free if is_id(table.columns[x]) and not is_called(x, (*TIMES, *SPLITS))]
+    ids = [x for x in free if is_id(table.columns[x]) and not says(x, "time", "split")]
     if role == "item":
-        ids = [x for x in ids if x != table.find("query") and not is_called(x, QUESTIONS)]
-        rel = table.find("rel") if find_name(free, ANNOTATORS) else None
-    likely = [x for x in ids if is_text(table.columns[x]) or is_like_id(x)]
-    others = [x for x in ids if not any(is_called(x, ROLES[y]) for y in ("rel", "pos", "score"))]
+        ids = [x for x in ids if x != table.find("query") and not says(x, "question")]
+        rel = table.find("rel") if find_name(free, "annotator") else None
+    likely = [x for x in ids if is_text(table.columns[x]) or says(x, "id")]
+    others = [x for x in ids if not any(says(x, y) for y in ("rel", "pos", "score"))]
     names = [*dict.fromkeys((*likely, *others))]
     ends = find_ends(names) if role == "item" else ()
     hint += f". {describe_span(ends)}" if ends else ""
-    places = [x for x in names if role == "item" and squash(x) in KEY_PLACES and x not in ends]
+    places = [x for x in names if role == "item" and says(x, "part") and x not in ends]
     if texts := [x for x in names if is_text(table.columns[x]) and x not in places]:
         names = [x for x in names if x not in places or is_text(table.columns[x])]
         names += [f"{x}, {y}" for x in texts for y in places]
     calls = [{role: x} for x in names]
     if role == "item" and rel and table.label == "qrels":  # several label an item
         calls += [{**call, "rel": f"max({quote_name(rel)})"} for call in calls]
-    judged = [x for x in numbers if list_side(x) == "qrels" and not words_of(x) & PLACES]
+    judged = [x for x in numbers if list_side(x) == "qrels" and not says(x, "place")]
     if role == "rel":
         known = map(table.find, ("query", "item", *NUMBERS))
         if table.label.startswith("run") and {*free} <= {*known}:
             text = f"{table.label} has no grades, and there are no judgments"
             return Ungraded(text, otherwise=f"Pass qrels={hint}")
-        ranks = [x for x in numbers if names_first_rank(x)]
+        ranks = [x for x in numbers if says(x, "first rank")]
         if table.label.startswith("run") and len(ranks) == 1 and not table.known("item"):
             return first_rank_error(table.label, *ranks)
         calls = [{role: x} for x in numbers if is_outcome(x, table.columns[x]) or x in judged]
         calls += _grades_left(table, free, hint) if not calls else []
-        ranked = any(is_called(x, ROLES["pos"]) for x in numbers)  # the ideal, in an exact search
-        scores = [] if ranked else [x for x in numbers if is_called(x, ROLES["score"])]
+        ranked = any(says(x, "pos") for x in numbers)  # the ideal, in an exact search
+        scores = [] if ranked else [x for x in numbers if says(x, "score")]
         calls += [{role: x} for x in scores if table.label == "qrels"]
         # Without a place of each, a run of relevant items alone is the best there is.
-        if table.label == "qrels" or any(words_of(x) & PLACES for x in numbers):
+        if table.label == "qrels" or any(says(x, "place") for x in numbers):
             calls.append({role: "1"})
     if role == "item" and len(numbers) > 1 and table.label != "qrels":
         hint += ". If each column is an item, unpivot the table: df.unpivot(index='query', "
         hint += "variable_name='item', value_name='score')"
     if role == "score":
         ordered = table.ordered and not numbers  # nothing else orders the items
-        numbers = [x for x in numbers if not (is_called(x, ROLES["rel"]) or x in judged)]
+        numbers = [x for x in numbers if not (says(x, "rel") or x in judged)]
         scores = [x for x in numbers if words_of(x) & {"score", "scores", "points"}]
         places = [x for x in numbers if x in ids and x not in scores]
         calls = [{"pos": x} for name in places for x in (name, f"{quote_name(name)} + 1")]
         calls += [
             {role: x} for x in numbers
             if table.columns[x].startswith(FRACTIONS) or x in scores
-            or (table.text and not words_of(x) & PLACES)
+            or (table.text and not says(x, "place"))
         ]  # fmt: skip
         calls += [{"order": "rows"}] if ordered and not table.known("rel") else []
         hint = ". The run comes first, the judgments second"
@@ -351,24 +335,20 @@ def missing_role(table: Table, role: str, hint: str = "") -> RankqlError:
     return kind(text, calls, hint, otherwise, ["qrels="] if kind is Ungraded else [])
 
 
-# Words of names of numbers that are no grades.
-NO_GRADES = PLACES | {"title", "text", "name", "latency", "url", "id"}
-
-
 def _grades_left(table: Table, free: Sequence[str], named: str) -> list[dict[str, Any]]:
     """The only column that is left for the grades of a ranked table, and a score next to the
     prediction of it.
     """
     known = {table.find(x) for x in ("query", "item", "pos")}
-    scores = [x for x in free if is_called(x, ROLES["score"])]
-    predicted = [x for x in scores if is_called(x, ("pred", "prediction"))]
-    targets = [x for x in scores if is_called(x, ("score",))]
+    scores = [x for x in free if says(x, "score")]
+    predicted = [x for x in scores if says(x, "label")]
+    targets = [x for x in scores if core_of(x) == "score"]
     if table.label.startswith("run") and len(predicted) == len(targets) == 1:
         return [{"rel": targets[0], "score": predicted[0]}]
     left = [
         x for x in free
-        if x not in known and x not in scores and not is_called(x, (*TIMES, *SPLITS))
-        and not words_of(x) & NO_GRADES
+        if x not in known and x not in scores and not says(x, "time", "split")
+        and not says(x, "beside grades")
         and number_kind(x) != "amount" and not is_nested(table.columns[x])
     ]  # fmt: skip
     ranked = bool(scores or table.find("pos")) and table.find("item") is not None

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from rankql.core.base.column_names import REQUESTS, ROLES, SPLITS, find_name, is_called
+from rankql.core.base.column_names import ROLES, find_name, says
 from rankql.core.base.doors import call_extra, find_door
 from rankql.core.base.errors import Question, RankqlError, require
 from rankql.core.base.text import Note, format_count, format_queries, is_or_are
@@ -137,7 +137,7 @@ def _make_tidy(
 ) -> TidyTables:
     """The tables with a row per item. Those that have one are left as they are."""
     qrels, attributes, train = (tables[x] for x in ("qrels", "attributes", "train"))
-    if any(table and find_name(table.columns, SPLITS) for table in (qrels, train)):
+    if any(table and find_name(table.columns, "split") for table in (qrels, train)):
         named = {x: options.get(x) for x in ROLES}
         qrels, train = call_extra("split", session, runs.values(), qrels, train, named)
     tidy = TidyTables(runs, qrels, attributes, train, options["system"], ({}, {}), [], options)
@@ -228,7 +228,7 @@ def _rank_runs(
     for table in runs.values():
         if table.unit == "ids":
             refuse_padding(session, table, tidy.qrels)
-        elif not names.get("query") and is_called(table.roles["query"], REQUESTS):
+        elif not names.get("query") and says(table.roles["query"], "request"):
             _refuse_single_rows(session, table)
     runs = {x: read_numbers(session, table) for x, table in runs.items()}
     notes: list[str] = []

@@ -187,7 +187,7 @@ class RankingRules:
         for word in (word for word in WORDS if self.options.get(word) is not None):
             role, value = WORDS[word], self.options[word]
             others = [x for x in columns if squash(x) != squash(value)]
-            if (known := find_name(others, ROLES[role])) and value in columns:
+            if (known := find_name(others, role)) and value in columns:
                 calls = f"Pass item={value!r}, or item={known!r}"
                 if role == "query":
                     calls = f"query={value!r} ranks within it, by={value!r} gives slices"

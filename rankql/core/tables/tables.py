@@ -10,13 +10,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from rankql.core.base.column_names import (
     ROLES,
-    WEAKER,
     find_name,
     is_added,
     is_called,
-    is_like_id,
     list_side,
     recognise,
+    says,
     squash,
 )
 from rankql.core.base.errors import Question, RankqlError, did_you_mean, require
@@ -211,7 +210,7 @@ class Table:
                 x for x in self.columns if x.startswith(f"{column}.") and x not in self.computed
             ]
             plain = [x for x in fields if not is_nested(self.columns[x]) and "," not in x]
-            likely = [x for x in (*self.columns, *plain) if is_like_id(x)]
+            likely = [x for x in (*self.columns, *plain) if says(x, "id")]
             likely = [x for x in likely if not is_nested(self.columns[x]) and not list_side(x)]
             raise Question(
                 f"{self.label}: {column} has lists or objects, which are no ids of queries",
@@ -230,8 +229,7 @@ class Table:
         free = self.free_columns(role)
         if preferred and role != "query" and (column := find_name(free, preferred)):
             return column
-        scores = (*ROLES["score"], *WEAKER["score"])
-        if role == "pos" and not self.known("pos") and find_name(free, scores):
+        if role == "pos" and not self.known("pos") and find_name(free, "score", "weaker score"):
             return None
         likely = [column for column in free if preferred and is_called(column, preferred)]
         if len(likely) == 1:
@@ -256,7 +254,7 @@ class Table:
 
     def known(self, role: str) -> list[str]:
         """All columns with a recognised name of a role."""
-        return [name for name in self.free_columns(role) if is_called(name, ROLES[role])]
+        return [name for name in self.free_columns(role) if says(name, role)]
 
     def number(self, role: str) -> str:
         """The column of a role as DOUBLE; `read` also checks its values."""

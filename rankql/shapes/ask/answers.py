@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import duckdb
 
-from rankql.core.base.column_names import ADD_HEADER, names_small_number
+from rankql.core.base.column_names import ADD_HEADER, says
 from rankql.core.base.errors import Call, Question, RankqlError, Ungraded, parse_number
 from rankql.core.base.writing import name_columns, pick_part
 from rankql.core.metrics.macros import quote
@@ -218,7 +218,7 @@ def _asks_ids(question: Question) -> bool:
 def _matches_by_chance(call: Call) -> bool:
     """Are ids of a call numbers that are equal by chance in few queries, by their names?"""
     names = [x for x in call.get("item") or () if "," not in x and isinstance(call["item"], list)]
-    return any(map(names_small_number, names))
+    return any(says(x, "small number") for x in names)
 
 
 def _holds_lists(table: Table) -> bool:

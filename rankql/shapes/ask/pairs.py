@@ -14,16 +14,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from rankql.core.base.column_names import (
     KEY_PLACES,
-    NOT_RELEVANT,
-    TIMES,
-    is_called,
-    is_like_id,
     list_side,
-    names_order,
-    names_small_number,
-    names_system,
     number_kind,
     rank_of,
+    says,
     squash,
     words_of,
 )
@@ -129,8 +123,8 @@ def _is_no_id(name: str, kind: str, listed: bool = False) -> bool:
     if listed and "." not in name:  # of plain lists, only the values say it
         return kind.startswith(("BOOLEAN", "TIME"))
     numbers = kind.startswith(("DOUBLE", "FLOAT", "DECIMAL", "BOOLEAN", "TIME"))
-    orders = names_order(tail) and not is_like_id(tail)
-    return numbers or orders or is_called(tail, TIMES) or names_system(tail)
+    orders = says(tail, "order") and not says(tail, "id")
+    return numbers or orders or says(tail, "time") or says(tail, "system")
 
 
 def _fields(session: Session, table: Table, key: str) -> list[_Field]:
@@ -251,7 +245,7 @@ def _rank(run: list[_Field], qrels: list[_Field], listed: bool) -> list[_Pair]:
         if (not listed or (x.path.owner and _column(x) != _column(y)))
         and list_side(x.path.text) != "qrels"
         and list_side(y.path.text) != "run"
-        and NOT_RELEVANT.isdisjoint(words_of(y.path.text) | words_of(x.path.text))
+        and not (says(y.path.text, "not relevant") or says(x.path.text, "not relevant"))
         and (listed or x.path.owner or y.path.owner)
         and not (x.path.text[:1] == "[" and y.path.text in x.path.text)
         and _hits([x], [y])[0]
@@ -285,7 +279,7 @@ def _rank(run: list[_Field], qrels: list[_Field], listed: bool) -> list[_Pair]:
         x, y = pair
         names = [x.path.text, y.path.text]
         sides = (list_side(names[0]) == "run") + (list_side(names[1]) == "qrels")
-        ids = any(is_like_id(n) or rank_of("item", n) is not None for n in names)
+        ids = any(says(n, "id") or rank_of("item", n) is not None for n in names)
         fine = bool(_FINE & x.words) or bool(_FINE & y.words)
         found = _has_all(y, x) and any(_has_all(z, x) and not _has_all(y, z) for z in run if z != y)
         chance = len(x.ids) < FEW_QUERIES and (_is_small(x) or _is_small(y))
@@ -302,7 +296,7 @@ def _has_all(field: _Field, other: _Field) -> bool:
 
 def _is_small(field: _Field) -> bool:
     """Are they whole numbers of a name that places and counts have?"""
-    return _has_numbers(field) and names_small_number(field.path.text)
+    return _has_numbers(field) and says(field.path.text, "small number")
 
 
 def _has_numbers(field: _Field) -> bool:

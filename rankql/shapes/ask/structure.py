@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from rankql.core.base.column_names import KEY_PLACES, is_row_number, squash, words_of
+from rankql.core.base.column_names import says
 from rankql.core.base.errors import Call, RankqlError
 from rankql.core.metrics.macros import quote
-from rankql.core.tables.candidates import NO_GRADES
 from rankql.core.tables.request import Request
 from rankql.core.tables.session import Session, is_several_runs, open_session
 from rankql.core.tables.tables import (
@@ -47,10 +46,10 @@ def name_by_structure(
     query, item, pos, system = (known[x] for x in ("query", "item", "pos", "system"))
     if query and item and (qrels or pos or known["score"]):
         return []
-    free = [x for x in run.own_columns if x not in known.values() and not is_row_number(x)]
+    free = [x for x in run.own_columns if x not in known.values() and not says(x, "row number")]
     kinds = {x: run.columns[x] for x in free}
     numbers = [x for x in free if is_id(kinds[x]) and not is_text(kinds[x])][:_COLUMNS]
-    ids = [x for x in free if is_id(kinds[x]) and squash(x) not in KEY_PLACES][:_COLUMNS]
+    ids = [x for x in free if is_id(kinds[x]) and not says(x, "part")][:_COLUMNS]
     ids = [x for x in ids if not qrels or qrels.has(x)]
     texts = [x for x in free if is_text(kinds[x]) and x not in ids]
     scored = qrels or known["score"] or any(x.startswith(FRACTIONS) for x in kinds.values())
@@ -84,8 +83,8 @@ def name_grades(session: Session, table: Table, options: Mapping[str, Any]) -> l
     key, item, kinds = known.get("query"), known.get("item"), table.columns
     if not (key and item and _are_columns(table, (key, item))):
         return []
-    free = [x for x in table.own_columns if x not in known.values() and not is_row_number(x)]
-    free = [x for x in free if not words_of(x) & NO_GRADES]
+    free = [x for x in table.own_columns if x not in known.values() and not says(x, "row number")]
+    free = [x for x in free if not says(x, "beside grades")]
     free = [x for x in free if is_text(kinds[x]) or is_number(kinds[x]) or kinds[x] == "BOOLEAN"]
     numbers = {x: f"TRY_CAST({quote(x)} AS DOUBLE)" for x in free if not is_text(kinds[x])}
     pairs = f"count(DISTINCT ({quote(key)}, {{0}})) FILTER ({{0}} IS NOT NULL)"

@@ -9,20 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from rankql.core.base.column_names import (
-    AGAINST,
-    PAGES,
-    SPLITS,
-    TIMES,
-    is_called,
-    is_like_id,
-    is_no_grade,
-    list_side,
-    names_order,
-    names_system,
-    rank_of,
-    words_of,
-)
+from rankql.core.base.column_names import is_called, list_side, rank_of, says
 from rankql.core.base.errors import Call, Question, RankqlError, as_arguments
 from rankql.core.metrics.macros import quote
 from rankql.core.metrics.parse import is_metric
@@ -104,7 +91,7 @@ def _without_repeats(calls: Sequence[Call]) -> list[Call]:
 def _likely(question: Question) -> list[Call]:
     """The calls that make sense by the names of columns, those that read an id of runs last."""
     calls = filter(makes_sense, [*question.calls, *question.open])
-    return sorted(calls, key=lambda call: any(map(names_system, _names(call.get("query")))))
+    return sorted(calls, key=lambda call: any(says(x, "system") for x in _names(call.get("query"))))
 
 
 def makes_sense(call: Call) -> bool:
@@ -117,21 +104,21 @@ def makes_sense(call: Call) -> bool:
     """
     roles = ("query", "item", "system", "rel", "score")
     queries, items, systems, grades, scores = (_names(call.get(x)) for x in roles)
-    if any(map(names_order, (*queries, *systems))) or is_called(_first(call), PAGES):
+    if any(says(x, "order") for x in (*queries, *systems)) or says(_first(call), "page"):
         return False
-    if any(list_side(x) or (names_system(x) and not is_called(x, ["run_id"])) for x in queries):
+    if any(list_side(x) or (says(x, "system") and not is_called(x, ["run_id"])) for x in queries):
         return False
-    if any(is_called(x, TIMES) for x in (*grades, *scores)) or any(map(is_like_id, scores)):
+    if any(says(x, "time") for x in (*grades, *scores)) or any(says(x, "id") for x in scores):
         return False
     places = [re.sub(r"[\d\W]+$", "", x) for x in _names(call.get("pos"))]  # id + 1, qid2
-    if any(is_like_id(x) or rank_of("query", x) is not None for x in places):
+    if any(says(x, "id") or rank_of("query", x) is not None for x in places):
         return False
     plain = [x for x in items if "(" not in x]
-    derived = len(items) > 1 and any(not AGAINST.isdisjoint(words_of(x)) for x in plain)
-    if derived or any(map(is_no_grade, grades)):
+    derived = len(items) > 1 and any(says(x, "against") for x in plain)
+    if derived or any(says(x, "no grade") for x in grades):
         return False
     sides = [list_side(x) for x in items] if len(set(items)) > 1 else []
-    alone = len(set(queries)) == 1 and is_called(queries[0], SPLITS)
+    alone = len(set(queries)) == 1 and says(queries[0], "split")
     return not alone and sides[:1] != ["qrels"] and sides[1:] != ["run"]
 
 

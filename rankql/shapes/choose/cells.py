@@ -8,27 +8,19 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from rankql.core.base.column_names import (
-    ANSWERS,
+    CALLED,
     COLUMN_NAMES,
-    GRADE_LISTS,
-    KEY_PLACES,
-    LIST_GRADES,
-    PARENTS,
-    PREDICTED,
-    RELEVANT,
     ROLES,
-    WEAKER_LISTS,
     find_name,
     is_called,
-    is_like_id,
     list_side,
     rank_of,
+    says,
     squash,
 )
 from rankql.core.base.errors import Question, RankqlError, require
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.candidates import (
-    LISTS,
     Ids,
     entries_of,
     fields_of,
@@ -57,7 +49,6 @@ SEPARATORS = ("", "\n", ";", "|", "\t", ",", " ")
 _SAMPLE = 1000
 # What Python prints of objects: Document(id=d1), <Document: ...>, ('d1', 0.5), array([...]).
 _PRINTED = r"""^\[?(([A-Z]\w*\(\w+=)|(<[A-Z][\w.]*:? )|(\(['"]\w)|(array\(\[))"""
-_WEAKER_LISTS = (*WEAKER_LISTS["run"], *WEAKER_LISTS["qrels"])
 
 
 # The columns that may be the item, by the name of the run.
@@ -67,7 +58,7 @@ Items: TypeAlias = Mapping[str | None, list[Ids]]
 def split_groups(session: Session, table: Table) -> Table:
     """The table with objects of an id and its subtopic in place of lists of lists of ids."""
     kinds = {x: kind.removesuffix("[][]") for x, kind in table.columns.items() if "][]" in kind}
-    numbers = [x for x, kind in kinds.items() if is_called(x, LIST_GRADES) and is_number(kind)]
+    numbers = [x for x, kind in kinds.items() if says(x, "grade list") and is_number(kind)]
     kinds = {x: kind for x, kind in kinds.items() if is_id(kind) and not kind.startswith("JSON")}
     kinds = {x: kind for x, kind in kinds.items() if x not in numbers}
     table = replace(table, columns={x: y for x, y in table.columns.items() if x not in numbers})
@@ -101,12 +92,12 @@ def join_grades(session: Session, table: Table, items: Sequence[Ids], rel: Any) 
     if not kind.endswith("]") or kind.startswith("STRUCT(") or kind.endswith("[][]"):
         return table
     others = [x for x, y in table.columns.items() if y.endswith("]") and x != ids]
-    judged = [x for x in others if list_side(x) == "qrels" or is_called(x, GRADE_LISTS) or x == rel]
+    judged = [x for x in others if list_side(x) == "qrels" or says(x, "grades") or x == rel]
     name = judged[0] if len(judged) == 1 else ""
     of_grade = table.columns.get(name, "")[:-2]
     if not (is_number(of_grade) or of_grade == "BOOLEAN") or rel not in (name, None):
         return table
-    if rel is None and not is_called(name, GRADE_LISTS):
+    if rel is None and not says(name, "grades"):
         return table
     grades, values = quote(name), quote(ids)
     fits = f"bool_and(len({grades}) IS NOT DISTINCT FROM len({values}))"
@@ -159,7 +150,7 @@ def unpack_cells(session: Session, table: Table, names: Any = (), others: str = 
     """
     table = unpack_objects(table, find_maps(session, table, names, others), others)
     for name, kind in [] if table.trec else table.columns.items():
-        named = list_side(name) or is_called(name, (*LISTS, *_WEAKER_LISTS)) or name in names
+        named = list_side(name) or says(name, "list", "run list", "qrels list") or name in names
         if not named or not is_text(kind) or kind.endswith("]"):
             continue
         text = _cell(name)
@@ -194,7 +185,7 @@ def unpack_cells(session: Session, table: Table, names: Any = (), others: str = 
     sides = {list_side(x) for x, kind in table.columns.items() if kind.endswith("]")}
     if any(names) or ("qrels" in sides and ("run" in sides or table.label == "qrels")):
         texts = [x for x, kind in table.columns.items() if kind == "VARCHAR"]
-        for name in [x for x in texts if not is_called(x, ROLES["query"])]:
+        for name in [x for x in texts if not says(x, "query")]:
             # A list of numbers, such as the grades of the ids in the list next to it.
             value = f"TRY_CAST({quote(name)} AS DOUBLE[])"
             sql = f"SELECT count({value}) = count({quote(name)}) AND max({quote(name)}) ^@ '[' "
@@ -223,7 +214,7 @@ _UNQUOTED = "CASE WHEN x_[1] IN ('\"', '''') THEN x_[2:-2] ELSE x_ END"
 def find_items(
     session: Session,
     table: Table,
-    known: Sequence[str],
+    known: str,
     name: Any,
     taken: set[str],
     paired: bool = False,
@@ -275,8 +266,8 @@ def find_items(
     ]
     if not ids:
         keys = [x for x, field in fields.items() if is_id(field.kind) and x not in places]
-        known = [x for x in fields if squash(x) in KEY_PLACES]
-        keys += [f"{x}, {y}" for x in keys for y in known if x not in known]
+        parts_of = [x for x in fields if says(x, "part")]
+        keys += [f"{x}, {y}" for x in keys for y in parts_of if x not in parts_of]
         raise Question(
             f"{table.label}: {column} has no id: expected a field called id, or one of "
             f"{', '.join(ROLES['item'])}. Found: {', '.join(fields)}",
@@ -291,8 +282,8 @@ def _places_of(session: Session, table: Table, column: str) -> list[str]:
     pages or lines, and texts of which one has several ids next to it.
     """
     fields = {x: y for x, y in fields_of(table.columns[column]).items() if is_id(y.kind)}
-    texts = [x for x, y in fields.items() if is_text(y.kind) and squash(x) not in KEY_PLACES]
-    ids = [x for x in texts if rank_of("item", x) is not None or squash(x) in PARENTS]
+    texts = [x for x, y in fields.items() if is_text(y.kind) and not says(x, "part")]
+    ids = [x for x in texts if rank_of("item", x) is not None or says(x, "parent")]
     rows = f"SELECT unnest({quote(column)}) AS x_ FROM (FROM {table.sql} LIMIT {_SAMPLE})"
     values = ", ".join(f"count(DISTINCT {fields[x].of('x_')}) > 1" for x in ids)
 
@@ -300,21 +291,23 @@ def _places_of(session: Session, table: Table, column: str) -> list[str]:
         groups = f"GROUP BY {fields[place].of('x_')} HAVING greatest({values}) LIMIT 1"
         return bool(session.rows(f"SELECT 1 FROM ({rows}) {groups}"))
 
-    places = [x for x in fields if texts and squash(x) in KEY_PLACES]
+    places = [x for x in fields if texts and says(x, "part")]
     return [x for x in places if is_number(fields[x].kind) or (ids and has_several(x))]
 
 
-def _find_cells(
-    session: Session, table: Table, known: Sequence[str], name: Any, paired: bool
-) -> list[Ids]:
+def _find_cells(session: Session, table: Table, known: str, name: Any, paired: bool) -> list[Ids]:
     """The readings of a column whose cells may have several ids, or one per row of lists."""
     if table.unnested or table.unit == "ids" or table.roles.get("item"):
         return []
     # Next to the lists of retrieved ids, a plain value is a list of one.
-    beside = known is RELEVANT and any(x.endswith("]") for x in table.columns.values())
+    beside = known == "relevant" and any(x.endswith("]") for x in table.columns.values())
     beside = beside or paired
-    likely = [x for x in table.columns if beside and list_side(x) == "qrels" and is_like_id(x)]
-    lists = [*likely, *sorted(known, key=lambda x: x in ANSWERS), *PREDICTED]
+    likely = [x for x in table.columns if beside and list_side(x) == "qrels" and says(x, "id")]
+    lists = [
+        *likely,
+        *sorted(CALLED[known], key=lambda x: x in CALLED["answer"]),
+        *CALLED["predicted"],
+    ]
     column = find_name(table.columns, [name] if isinstance(name, str) else lists)
     column = column or (table.find("item") if name is None else None)
     others = [each for role in ("item", "pos", "score", "rel") for each in table.known(role)]
@@ -340,7 +333,7 @@ def _find_cells(
     blank = len(SEPARATORS) - 1
     parts = [0, *(i for i, occurs in enumerate(separated, 1) if occurs)]
     parts.sort(key=lambda i: (i == blank, i == 0 if listed else i, i))
-    doubtful = is_called(column, ANSWERS) or not is_text(kind)
+    doubtful = says(column, "answer") or not is_text(kind)
     readings = [
         Ids(column, "x_", rank, column, split_cell(column, i), i, doubtful=doubtful)
         for rank, i in enumerate(parts)

@@ -13,21 +13,7 @@ from functools import partial
 from itertools import chain, product
 from typing import Any, NamedTuple, TypeAlias
 
-from rankql.core.base.column_names import (
-    PLAIN_IDS,
-    RANKED_SYSTEMS,
-    RANKERS,
-    RERANKED,
-    RETRIEVED,
-    ROLES,
-    WEAKER,
-    find_name,
-    is_called,
-    is_distance,
-    may_be_query,
-    names_system,
-    squash,
-)
+from rankql.core.base.column_names import RANKED_SYSTEMS, RERANKED, ROLES, find_name, says, squash
 from rankql.core.base.errors import Question, RankqlError, advise, require
 from rankql.core.base.text import join_words
 from rankql.core.metrics.macros import literal, quote
@@ -231,7 +217,7 @@ _ROLES = ("query", "item")
 def suggest_query(session: Session, run: Table, qrels: Table) -> str:
     """The columns whose queries match, if those of the names do not; or ""."""
     queries = [find_ids(replace(x, roles={}, named={}), "query", named=False) for x in (run, qrels)]
-    queries = [[x for x in ids if may_be_query(x.name)] for ids in queries]
+    queries = [[x for x in ids if not says(x.name, "no query")] for ids in queries]
     items = [Ids(x.roles["item"], quote(x.roles["item"])) for x in (run, qrels)]
     pairs: list[_Pair] = [(pair, (items[0], items[1])) for pair in _pairs(queries[0], queries[1])]
     sides = [Side([table], (), ()) for table in (run, qrels)]
@@ -260,7 +246,7 @@ def _pairs(
 
     pairs = sorted(product(lefts[:CONTENDERS], rights[:CONTENDERS]), key=order)
     alike = [pair for pair in pairs if squash(pair[0].name) == squash(pair[1].name)]
-    plain = [x for x in (*lefts, *rights) if is_called(x.name, PLAIN_IDS)]
+    plain = [x for x in (*lefts, *rights) if says(x.name, "plain id")]
     if not listed:
         pairs = [pair for pair in pairs if pair in alike or not {*pair} & {*plain}]
     pairs = [pair for pair in pairs if not all(x.part for x in pair)] or pairs
@@ -374,12 +360,12 @@ def _require_one_name(
     if names.get(role) or role in table.roles or table.trec:
         return table
     numbers = [x for x in table.free_columns(role) if is_number(table.columns[x]) or table.text]
-    known, weaker = ([x for x in numbers if is_called(x, y[role])] for y in (ROLES, WEAKER))
+    known, weaker = ([x for x in numbers if says(x, y)] for y in (role, f"weaker {role}"))
     chosen = table.find(role)
     if chosen not in (*known, *weaker) or len(known) + len(weaker) < 2:
         return table
     key = table.find("query", names.get("query"))
-    is_class = is_called(chosen, ("prediction", "pred")) and find_name(weaker, ["probability"])
+    is_class = says(chosen, "label") and find_name(weaker, ["probability"])
     classes = f"SELECT count(DISTINCT {quote(chosen)}) <= 2 FROM {table.sql}"
     is_class = is_class and session.value(classes)
     others = [
@@ -403,7 +389,7 @@ def _differ(session: Session, table: Table, key: str | None, role: str, names: l
     first = first_rows(session, table, names, key)
     if role != "score":
         return any(one != other for *_, one, other in first.rows)
-    also, lowest = map(is_distance, names)
+    also, lowest = (says(x, "distance") for x in names)
     return first.disagreement(lowest, also) > 0
 
 
@@ -425,7 +411,7 @@ def find_system(
     item = item[0] if isinstance(item, list | tuple) and item else item
     taken = {*by, *map(str, columns.values())}
     systems = [find_name(table.columns, [name]) for name in known]
-    systems += [x for x in table.columns if known is RANKED_SYSTEMS and names_system(x)]
+    systems += [x for x in table.columns if known is RANKED_SYSTEMS and says(x, "system")]
     if not (names := [x for x in dict.fromkeys(systems) if x is not None and x not in taken]):
         return None
     try:
@@ -435,7 +421,7 @@ def find_system(
     if not keys or not all(isinstance(name, str) and table.has(name) for name in keys):
         return None
     placed, ids = table.find("pos", columns.get("pos")), [list[str]()]
-    if not find_list(table, RETRIEVED, item):
+    if not find_list(table, "retrieved", item):
         ids = [[x] for x in (table.find("item", item), placed) if x] or ids  # or values
     key = ", ".join(map(quote, keys))
     sample = f"SELECT DISTINCT {key} FROM (FROM {table.sql} LIMIT {FIRST_ROWS})"
@@ -448,7 +434,7 @@ def find_system(
         )
         sql = f"SELECT count(*), {counts} FROM {rows}"
         total, queries, rankings, *each = session.row(sql)
-        several = not placed and queries < rankings and is_called(name, RANKERS)
+        several = not placed and queries < rankings and says(name, "ranker")
         repeats = several or any(count < total for count in each[::2])
         if repeats and all(count == total for count in each[1::2]):
             return name

@@ -6,16 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from rankql.core.base.column_names import (
-    QUESTIONS,
-    RELEVANT,
-    RETRIEVED,
-    is_called,
-    is_like_id,
-    list_side,
-    names_part_of_key,
-    names_system,
-)
+from rankql.core.base.column_names import QUESTIONS, is_called, list_side, names_part_of_key, says
 from rankql.core.base.errors import Call, Question
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.candidates import assign_roles, find_ids
@@ -40,7 +31,7 @@ def find_row_keys(session: Session, runs: Runs, name: Any, system: str | None) -
         others = [t for t in runs.values() if t is not table]
         keyed_table = replace(table, roles={"query": key}) if key else table
         ids = find_ids(keyed_table, "query", named=False)
-        ids = [x for x in ids if is_like_id(x.name) or (others and is_text(table.columns[x.name]))]
+        ids = [x for x in ids if says(x.name, "id") or (others and is_text(table.columns[x.name]))]
         # Several rows may ask the same question, if they have ids.
         repeats = key and name is None and _repeats_text(session, runs.values(), key, system)
         for each in ids if repeats or not key else ():
@@ -101,10 +92,10 @@ def _keys_of_rows(session: Session, table: Table, system: str | None) -> list[Ca
     """The columns that tell apart the rows of a query, as the system or as parts of its key."""
     key, columns = table.roles["query"], table.own_columns
     parts = [*table.computed.get(key, [key])]
-    lists = {x for x in columns if list_side(x) or is_called(x, (*RETRIEVED, *RELEVANT))}
+    lists = {x for x in columns if list_side(x) or says(x, "retrieved", "relevant")}
     free = [x for x in columns if is_id(table.columns[x]) and x not in {*parts, *lists}]
     free = [x for x in free if names_part_of_key(x, table.columns[x])]
-    alone = [x for x in free if is_like_id(x)] if len(parts) == 1 else []
+    alone = [x for x in free if says(x, "id")] if len(parts) == 1 else []
     keys = [[x] for x in alone] + [[*parts, x] for x in free]
     if len(parts) == 1:
         keys += [[x, y] for i, x in enumerate(free) for y in free[i + 1 :]]
@@ -117,7 +108,7 @@ def _keys_of_rows(session: Session, table: Table, system: str | None) -> list[Ca
     for names in keys:
         count = ", ".join(quote(x) for x in (*names, system) if x)
         if session.value(f"SELECT count(DISTINCT ({count})) = count(*) FROM {table.sql}"):
-            if names_system(names[-1]) and not system:
+            if says(names[-1], "system") and not system:
                 calls.insert(0, {"system": names[-1]})
             else:
                 calls.append({"query": names[0] if len(names) == 1 else names})

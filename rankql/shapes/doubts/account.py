@@ -12,33 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from itertools import chain
 from typing import TypeAlias
 
-from rankql.core.base.column_names import (
-    ANNOTATORS,
-    DISTANCES,
-    EVENTS,
-    EXCLUDED,
-    KEY_PLACES,
-    KEYS,
-    LOCATORS,
-    NOT_RELEVANT,
-    RANKED_SYSTEMS,
-    RELEVANT,
-    RETRIEVED,
-    ROLES,
-    TIMES,
-    USERS,
-    is_called,
-    is_distance,
-    is_measure,
-    list_side,
-    names_prediction,
-    number_kind,
-    squash,
-    words_of,
-)
+from rankql.core.base.column_names import ROLES, list_side, number_kind, says, words_of
 from rankql.core.base.errors import Call, Question, as_arguments, parse_number
 from rankql.core.base.text import format_queries, join_words
 from rankql.core.metrics.macros import literal, quote
@@ -58,7 +34,6 @@ from rankql.core.tables.tables import (
 from rankql.shapes.choose.cells import find_items
 from rankql.shapes.doubts.rivals import (
     found_list,
-    orders_items,
     other_level,
     other_orders,
     part_of_key,
@@ -70,11 +45,6 @@ from rankql.shapes.open import plain
 
 # Of more queries, about so many are looked at.
 _QUERIES = 2000
-# What is not a grade, though it is next to ids.
-_NO_GRADES = KEY_PLACES | {
-    *map(squash, chain(*KEYS, ROLES["item"], TIMES, LOCATORS, RANKED_SYSTEMS, USERS)),
-    *("id", "iteration"),
-}
 # Labels in lists have at most so many different values.
 _MOST_LABELS = 20
 # What stands between several ids in one text.
@@ -188,22 +158,21 @@ def _order_of_lists(pair: Pair) -> Iterator[str]:
         x: f"list_transform({lists.sql}, lambda x_: {_number(*field)})"
         for x, field in run.fields.items()
         if x.startswith(f"{run.column}.") and (is_number(field[1]) or is_text(field[1]))
-        and orders_items(x)
+        and says(x, "ordering")
     }  # fmt: skip
     if lists.number:
         numbers["the number"] = f"list_transform({lists.sql}, lambda x_: {lists.number})"
     judged = pair.qrels.used if pair.qrels else set()
     for x, kind in run.source.columns.items():
         is_list = kind.endswith("]") and is_number(kind[:-2]) and x not in {run.column, *judged}
-        if is_list and orders_items(x) and list_side(x) != "qrels":
+        if is_list and says(x, "ordering") and list_side(x) != "qrels":
             numbers[x] = f"CASE WHEN len({quote(x)}) = len({lists.sql}) THEN {quote(x)} END"
     if not numbers or {"score", "pos", "order", "descending"} & pair.named:
         return
     counts = []
     for x, values in numbers.items():
         known = f"list_filter({values}, lambda y_: y_ IS NOT NULL)"
-        lowest = words_of(x.rpartition(".")[2]) & {*DISTANCES, *ROLES["pos"], "ranks"}
-        order = "ASC" if lowest or is_distance(x) else "DESC"
+        order = "ASC" if says(x, "lowest first") else "DESC"
         counts.append(f"count(*) FILTER ({known} <> list_sort({known}, '{order}'))")
         counts.append(f"count(*) FILTER (list_min({known}) < list_max({known}))")
     found = run.session.row(f"SELECT {', '.join(counts)} FROM {run.sample}")
@@ -219,7 +188,9 @@ def _order_of_lists(pair: Pair) -> Iterator[str]:
             continue
         named = {} if x == "the number" else {"score": x}
         ways = [{**named, "descending": way} for way in (True, False)]
-        at = names_prediction(x.rpartition(".")[2].removesuffix("s"))  # which ranks after the list
+        at = says(
+            x.rpartition(".")[2].removesuffix("s"), "prediction"
+        )  # which ranks after the list
         text += ". Is the list the ranking, or does the number rank?"
         raise Question(run.note(text), [*ways[:at], {"order": "list"}, *ways[at:]])
 
@@ -254,13 +225,13 @@ def _grades(pair: Pair) -> Sequence[str]:
         x for x, (_, kind) in free.items()
         if x not in taken and (not side.column or x.startswith(f"{side.column}."))
         and x not in places
-        and squash(x.rpartition(".")[2]) not in _NO_GRADES
+        and not says(x, "beside ids")
         and (is_number(kind) or is_text(kind)) and kind[-1:] != "]" and number_kind(x) != "place"
     ]  # fmt: skip
     doubtful = [x for x in names if _may_be_grade(side, x, *free[x])]
-    doubtful = [x for x in doubtful if not is_called(x, ANNOTATORS)] or doubtful
+    doubtful = [x for x in doubtful if not says(x, "annotator")] or doubtful
     texts, filled, blank, graded = list[str](), list[Call](), list[Call](), False
-    for x in sorted(doubtful, key=lambda x: is_called(x.rpartition(".")[2], EVENTS)):
+    for x in sorted(doubtful, key=lambda x: says(x.rpartition(".")[2], "event")):
         value, kind = free[x]
         sql = f"SELECT DISTINCT {value} FROM {side.rows} WHERE {value} IS NOT NULL ORDER BY 1"
         found = [str(label) for (label,) in side.session.rows(f"{sql} LIMIT 10")]
@@ -287,7 +258,7 @@ def _grades(pair: Pair) -> Sequence[str]:
     amounts = (
         bool(numbers)
         and not maps
-        and all(x in side.free and (is_measure(x) or _is_amount(side, x)) for x in numbers)
+        and all(x in side.free and (says(x, "measure") or _is_amount(side, x)) for x in numbers)
     )
     verb = "Is" if len(doubtful) == 1 else "Are"
     of_item = "" if side.name == "1" else f" of {side.name}"  # one item per query
@@ -334,7 +305,7 @@ def _may_be_grade(side: Reading, name: str, value: str, kind: str) -> bool:
     label = f"avg({blanks}) < 3 AND {repeats} AND ({values} > 1 OR {count} < count(*))"
     doubt = f"CASE {count} WHEN 0 THEN false WHEN count({number}) THEN NOT ({constant}) "
     doubt += f"ELSE {label} END"
-    if side.column and not orders_items(name):
+    if side.column and not says(name, "ordering"):
         doubt += f" AND (count(DISTINCT {side.item}) = count({side.item}) OR "
         doubt += f"count(DISTINCT {side.item}) < count(DISTINCT ({side.item}, {value})))"
     queries = f"SELECT count(DISTINCT {value}) AS n, count(*) AS m FROM {side.rows} GROUP BY "
@@ -346,7 +317,7 @@ def _ask_about_pairs(pair: Pair, side: Reading) -> Sequence[str]:
     """Are the second parts of pairs the grades, or a part of the key that the run has too?"""
     run, key = pair.run, "list_transform({}, lambda x: x[1] || ', ' || x[2])".format
     fields = [x.rpartition(".")[2] for x in run.free if run.column]
-    keys = [f"{run.name}, {x}" for x in fields if squash(x) in KEY_PLACES]
+    keys = [f"{run.name}, {x}" for x in fields if says(x, "part")]
     calls: list[Call] = [{"rel": f"{side.column}.2"}, {"rel": "1"}]
     if "item" in pair.named:
         calls, keys = [], [run.name] * (run.kind.startswith("STRUCT(") and "," in run.name)
@@ -374,9 +345,9 @@ def _are_grades(pair: Pair, side: Reading, name: str) -> bool:
     kind, lists, ranked = side.source.columns[name], side.table.lists, pair.run.table.lists
     if not lists or name in side.used or not (kind.endswith("]") and is_number(kind[:-2])):
         return False
-    judged = list_side(name) == "qrels" or is_called(name, ROLES["rel"])
+    judged = list_side(name) == "qrels" or says(name, "rel")
     named = number_kind(name)
-    if named == "place" or (not judged and (orders_items(name) or named == "amount")):
+    if named == "place" or (not judged and (says(name, "ordering") or named == "amount")):
         return False
     value = quote(name)
     fits = f"bool_and(len({value}) IS NOT DISTINCT FROM len({lists.sql}))"
@@ -403,7 +374,7 @@ def _grades_of_ids(pair: Pair, side: Reading, name: str) -> Call:
     fits.append(f"cardinality({entries}) = len({judged})")
     sql = ", ".join(f"bool_and(coalesce({x}, {judged} IS NULL))" for x in fits)
     has_all, has_shown, same = side.session.row(f"SELECT {sql} FROM {side.sample}")
-    ranks = orders_items(name) or (has_shown and ranked is not None)
+    ranks = says(name, "ordering") or (has_shown and ranked is not None)
     ranks = ranks and kind != "grade" and list_side(name) != "qrels"
     scale = "min(v) >= 0 AND (max(v) <= 1 OR (bool_and(v = floor(v)) AND count(DISTINCT v) < 12))"
     scale += f" AND NOT ({same} AND min(v) = max(v) AND min(v) >= 1)"
@@ -418,7 +389,7 @@ def _other_lists(pair: Pair) -> Iterator[str]:
     run, qrels = pair.run, pair.qrels
     if qrels is None or not (run.column or qrels.column):
         return
-    known = [is_called(run.column, RETRIEVED), is_called(qrels.column, RELEVANT)]
+    known = [says(run.column, "retrieved"), says(qrels.column, "relevant")]
     for side in [run] if pair.is_one_table else [run, qrels]:
         for name, kind in side.source.columns.items():
             if kind[-1:] != "]" or name in run.used | qrels.used or VECTOR.fullmatch(kind):
@@ -430,19 +401,19 @@ def _other_lists(pair: Pair) -> Iterator[str]:
                     f"{side.table.label}: {name} is not read. If its items must not be shown, pass "
                     f"forbidden={name!r}"
                 )
-            if words & EXCLUDED and side is qrels and "forbidden" not in pair.named:
+            if says(name, "excluded") and side is qrels and "forbidden" not in pair.named:
                 query, rows = side.table.sources([side.table.roles["query"]])[0], side.table.label
                 yield side.note(
                     f"{name} is not read. To leave its ids out of the ranking, pass them as "
                     f"train=pl.DataFrame({rows}).select({query!r}, {qrels.name}={name!r}), "
                     "seen='drop'"
                 )
-            if words & NOT_RELEVANT or (judged and side is run and not pair.is_one_table):
+            if says(name, "not relevant") or (judged and side is run and not pair.is_one_table):
                 continue
-            if kind.endswith("[][]") or orders_items(name):
+            if kind.endswith("[][]") or says(name, "ordering"):
                 continue
             try:
-                ids = find_items(side.session, side.source, RETRIEVED, name, set())
+                ids = find_items(side.session, side.source, "retrieved", name, set())
             except Question:
                 continue
             of_id = "DOUBLE" if kind.startswith(("DOUBLE", "FLOAT")) else "VARCHAR"

@@ -9,17 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rankql.core.base.column_names import (
-    KEY_PLACES,
-    ROLES,
-    WEAKER,
     describe_span,
-    is_called,
-    is_distance,
     is_part,
     level_of,
     list_side,
-    names_prediction,
-    ranks_by_place,
+    says,
     squash,
     words_of,
 )
@@ -37,8 +31,6 @@ from rankql.shapes.doubts.sample import Pair, Reading
 _STEPS = {x + y for x in ("turn", "session", "step") for y in ("", "id", "number", "no")}
 _DAYS = {"date", "day"}
 _SLICES = {"lang", "language", "locale", "subset", "dataset", "split", "market"}
-# Words of the names of numbers that order items.
-_ORDERS = {"score", "scores", "similarity", "similarities", "distance", "distances", "rank"}
 
 
 def shared_column(pair: Pair) -> Iterator[str]:
@@ -97,14 +89,13 @@ def other_orders(pair: Pair) -> Iterator[str]:
     if pair.qrels is not None or table.lists or "score" in pair.named:
         return
     place = roles.get("pos", roles.get("score", ""))
-    known = (*ROLES["score"], *ROLES["pos"], *WEAKER["score"])
     numbers = [x for x, (_, kind) in pair.run.free.items() if is_number(kind) or table.text]
     numbers = [x for x in numbers if x in table.columns]
     if roles.get("rel") in table.computed and table.sources([roles["rel"]]) == [place]:
         if "pos" in pair.named:
             return
         text = f"rel= computes the grades of {place}, which orders the items too"
-        orders = [x for x in numbers if names_prediction(x) or is_called(x, known)]
+        orders = [x for x in numbers if says(x, "prediction", "score", "pos", "weaker score")]
         if not orders:
             yield pair.run.note(f"{text}. Name the column that orders them: score= or pos=")
             return
@@ -112,7 +103,7 @@ def other_orders(pair: Pair) -> Iterator[str]:
         raise Question(pair.run.note(f"{text}. Which column orders them?"), calls)
     if "pos" not in roles or "score" in roles or table.is_assumed("pos"):
         return
-    for name in filter(names_prediction, numbers):
+    for name in [x for x in numbers if says(x, "prediction")]:
         first = first_rows(pair.run.session, table, [place, name])
         if {row[3] for row in first.rows} - {0, 1, None}:  # not flags
             yield from other_order(table, first, place, _order_by(name))
@@ -120,9 +111,9 @@ def other_orders(pair: Pair) -> Iterator[str]:
 
 def _order_by(name: str) -> Call:
     """The call that ranks by a column."""
-    if ranks_by_place(name):
+    if says(name, "place"):
         return {"pos": name}
-    return {"score": name, **({"descending": False} if is_distance(name) else {})}
+    return {"score": name, **({"descending": False} if says(name, "distance") else {})}
 
 
 def other_level(pair: Pair) -> Sequence[str]:
@@ -165,7 +156,7 @@ def _other_level_of_rows(pair: Pair, run: Reading, qrels: Reading) -> Sequence[s
     """The same of rows, where a document stands in several of a query, each with a part of it."""
     for name in qrels.free:
         own = next((x for x in run.free if squash(x) == squash(name)), None)
-        finer = is_part(name, qrels.name) or squash(name) in KEY_PLACES
+        finer = is_part(name, qrels.name) or says(name, "part")
         if own is None or not (finer or is_part(qrels.name, name)):
             continue
         both = ((run.name, own), (qrels.name, name))
@@ -245,13 +236,6 @@ def _has_more(hits: str, every: str) -> str:
     return f"bool_and(list_has_all({every}, {hits})) AND bool_or(len({every}) > len({hits}))"
 
 
-def orders_items(name: str) -> bool:
-    """Is a number with this name one that orders items?"""
-    tail = name.rpartition(".")[2]
-    known = (*ROLES["score"], *ROLES["pos"])
-    return is_called(tail, known) or not _ORDERS.isdisjoint(words_of(tail))
-
-
 def part_of_key(pair: Pair) -> Iterator[str]:
     """A column of both sides that differs for the same query and item."""
     run, qrels = pair.run, pair.qrels
@@ -263,8 +247,8 @@ def part_of_key(pair: Pair) -> Iterator[str]:
         own = known.get(tail)
         if own is None or (pair.is_one_table and "." not in name) or kind[-1:] == "]":
             continue
-        place = tail in KEY_PLACES
-        if not (place or is_id(kind)) or orders_items(tail) or is_called(tail, ROLES["rel"]):
+        place = says(tail, "part")
+        if not (place or is_id(kind)) or says(tail, "ordering") or says(tail, "rel"):
             continue
         if is_text(kind) and not place:  # texts and titles are read whole to compare them
             rows = qrels.rows if qrels.column else qrels.table.sql

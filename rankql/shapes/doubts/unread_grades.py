@@ -8,19 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rankql.core.base.column_names import (
-    ANNOTATORS,
-    LOCATORS,
-    RANKED_SYSTEMS,
-    ROLES,
-    SPLITS,
-    TIMES,
-    USERS,
-    is_called,
-    is_like_id,
-    number_kind,
-    words_of,
-)
+from rankql.core.base.column_names import number_kind, says, words_of
 from rankql.core.base.errors import parse_number
 from rankql.core.base.text import join_words
 from rankql.core.evaluation.checks.looks import LAST
@@ -36,12 +24,7 @@ _LEVELS, _FIRST_ROWS = 10, 20_000
 _REPEATED = 0.1
 # Every relevant item may be on top by merit, unless nearly all that is shown is judged.
 _JUDGED = 0.9
-_NAMES = (*ANNOTATORS, *LOCATORS, *RANKED_SYSTEMS, *SPLITS, *TIMES, *USERS)
-_NAMES += (*ROLES["query"], *ROLES["item"])
-_WORDS = {
-    *("section", "type", "types", "source", "lang", "language", "locale", "category", "split"),
-    *("brand", "kind", "topic", "domain", "color", "colour", "size", "device", "country", "date"),
-}
+_OTHERS = ("amount", "place")
 # Words of grades, of which one is enough.
 _GRADES = {
     *("poor", "weak", "bad", "fair", "ok", "good", "great", "excellent", "perfect", "superb"),
@@ -90,8 +73,8 @@ def _find(session: Session, table: Table) -> Iterator[Facts]:
 
 def _may_grade(name: str) -> bool:
     """May a column with this name have grades?"""
-    other = is_like_id(name) or number_kind(name) in ("amount", "place")
-    return not (other or is_called(name, _NAMES) or words_of(name) & _WORDS)
+    other = says(name, "id", "property", "query", "item", "annotator", "locator", "ranked system")
+    return not (other or says(name, "split", "time", "user") or number_kind(name) in _OTHERS)
 
 
 def _unread_grades(evidence: Evidence) -> Iterable[Facts]:

@@ -135,7 +135,7 @@ def _kind_of(value: Any) -> str:
         if is_answer(value):
             return (
                 "a run"
-                if "responses" in value or find_name(map(str, value), column_names.QUESTIONS)
+                if "responses" in value or find_name(map(str, value), "question")
                 else "an answer"
             )
         if len(value) == 1 and _names_found(value):

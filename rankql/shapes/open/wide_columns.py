@@ -34,14 +34,14 @@ def fold_columns(reader: Reader, table: Table) -> Table:
     ids, numbers = dict[str, list[str]](), dict[str, list[str]]()
     for stem, names in stems.items():
         first, kinds = min(names), {table.columns[name] for name in names.values()}
-        if find_name([stem], ROLES["query"]):
+        if find_name([stem], "query"):
             continue
         if len(names) < 2 or first > 1 or max(names) != first + len(names) - 1:
             continue
         if not same_kind([*kinds - {'"NULL"'}] or ["VARCHAR"]):
             continue
         texts = all(is_text(kind) or kind.endswith(("INT", "INTEGER", '"NULL"')) for kind in kinds)
-        called = find_name([stem], (*ROLES["score"], *ROLES["rel"]))
+        called = find_name([stem], "score", "rel")
         side = numbers if called else ids if texts or find_name([stem], _STEMS) == stem else {}
         side[stem] = [names[i] for i in sorted(names)]
     fields, used = list[str](), list[str]()

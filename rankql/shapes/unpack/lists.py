@@ -10,18 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from rankql.core.base.column_names import (
-    EVENTS,
-    FLAGS,
-    GRADE_LISTS,
-    LIST_GRADES,
-    LIST_SCORES,
-    RELEVANT,
-    RETRIEVED,
-    ROLES,
-    find_name,
-    is_called,
-)
+from rankql.core.base.column_names import LIST_GRADES, LIST_SCORES, find_name, says
 from rankql.core.base.errors import Question, RankqlError, require
 from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
 from rankql.core.tables.candidates import (
@@ -129,7 +118,7 @@ def unnest_lists(
 
     def find_ranked() -> Items:
         named = specs[0][1]
-        ranked = (RETRIEVED, named, taken, paired, () if paired else numbered)
+        ranked = ("retrieved", named, taken, paired, () if paired else numbered)
         return {x: find_items(session, t, *ranked) for x, t in runs.items()}
 
     run_items, before = find_ranked(), runs
@@ -145,7 +134,7 @@ def unnest_lists(
                 if columns.get("rel") and (table.known("pos") or table.known("score")):
                     continue  # a row per item, and lists of something else
                 rows = specs[0][1] or table.known("item") or not lists_of(table)
-                found = [] if rows else find_items(session, table, RELEVANT, None, taken)
+                found = [] if rows else find_items(session, table, "relevant", None, taken)
                 require_known_lists(table, specs[0][1], (), found)
             return runs, None, columns
         flags = {n: _find_flag(t, run_items[n], columns.get("rel")) for n, t in runs.items()}
@@ -216,17 +205,17 @@ def _find_judged(
             key = isinstance(spec, tuple) and spec[0].partition(".")[0] not in used  # of both lists
             own = spec if specs[1] != specs[0] or key else None
             paired = specs[0][1] is not None and own is not None
-            ids = find_items(session, table, RELEVANT, own, taken, paired)
+            ids = find_items(session, table, "relevant", own, taken, paired)
             judged[name] = [x for x in ids if x.column not in used]
             require_known_lists(table, own, run_items[name], judged[name])
         return judged
-    relevant = find_list(qrels, RELEVANT, specs[1][1])
-    if relevant and find_list(qrels, RETRIEVED) not in (None, relevant):
+    relevant = find_list(qrels, "relevant", specs[1][1])
+    if relevant and find_list(qrels, "retrieved") not in (None, relevant):
         raise RankqlError(
             "qrels has lists of retrieved ids, as a run. Pass several runs as a dict, such as "
             "{'a': a, 'b': b}, without qrels, because their relevant ids are in the same table"
         )
-    items = find_items(session, qrels, RELEVANT, specs[1][1], taken)
+    items = find_items(session, qrels, "relevant", specs[1][1], taken)
     for name, table in runs.items():
         require_known_list(table, run_items[name], specs[0][1])
     require_known_list(qrels, items, specs[1][1])
@@ -272,7 +261,7 @@ def _read_judged(
     lists = []
     for table, column, item in judged:
         ids = _read_lists(session, table, column, rel, item)
-        other = find_list(table, RETRIEVED) if attributes is None else None
+        other = find_list(table, "retrieved") if attributes is None else None
         lists.append((table, _add_numbers(session, table, ids, names, other)))
     (table, first), (_, column, item) = lists[0], judged[0]
     others = [_other_columns(table, attributes or ())]
@@ -305,13 +294,13 @@ def _find_flag(table: Table, items: Sequence[Ids], rel: Any) -> str:
     column = items[0].column if items else ""
     if not column or not table.columns[column].startswith("STRUCT("):
         return ""
-    judged = find_list(table, RELEVANT)
+    judged = find_list(table, "relevant")
     if isinstance(rel, str):  # which may be that of the relevant ids
         own = not judged or rel.startswith(f"{column}.") or not find_field(table, judged, rel)
         return (own and find_field(table, column, rel)) or ""
     if rel is not None or judged:
         return ""
-    return find_name(fields_of(table.columns[column]), (*FLAGS, *GRADE_LISTS, *ROLES["rel"])) or ""
+    return find_name(fields_of(table.columns[column]), "flag", "grades", "rel") or ""
 
 
 def _read_side(session: Session, table: Table, choice: Choice, side: int) -> tuple[Table, str]:
@@ -371,7 +360,7 @@ def _read_run(
         grade = fields_of(table.columns[column])[field].of("x_")
         lists = lists._replace(grade=f"CAST({grade} AS DOUBLE)", numbers=field, number=field)
     elif not lists.scored:
-        lists = _add_numbers(session, table, lists, scores, find_list(table, RELEVANT))
+        lists = _add_numbers(session, table, lists, scores, find_list(table, "relevant"))
     roles, columns = {**table.roles, "item": lists.column}, table.columns
     if lists.scored or lists.numbers:
         positions = table.known("pos")  # of the row, not of its ids
@@ -443,7 +432,7 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids
             free = {n: x.of("x_") for n, x in paths.items() if n != field and not table.has(n)}
             return lists._replace(grade="hash(x_)", assumed="", fields=free)
         texts = [name for name, kind in fields.items() if is_text(kind)]
-        known = find_name(fields, ROLES["rel"]) or find_name(texts, EVENTS)
+        known = find_name(fields, "rel") or find_name(texts, "event")
         grade = named or (known if rel is None else None)
         if not grade:
             return lists
@@ -506,8 +495,8 @@ def _add_numbers(
     checks = map("bool_and(coalesce({}, {} IS NULL))".format, fits, sides)
     more = " OR ".join(f"bool_and(coalesce({x}, true))" for x in lacking)
     more, fit, *others = session.row(f"SELECT {more}, {', '.join(checks)} FROM {table.sql}")
-    shared = name in names and is_called(name, LIST_GRADES) and is_called(name, LIST_SCORES)
-    if not fit and ((shared and any(others)) or (more and is_called(name, LIST_GRADES))):
+    shared = name in names and says(name, "grade list") and says(name, "score list")
+    if not fit and ((shared and any(others)) or (more and says(name, "grade list"))):
         return lists  # grades of more ids are judgments
     require(fit, f"{table.label}: {name} has other ids or another number of values than "
             f"{lists.column}. Write one number for each of its ids")  # fmt: skip

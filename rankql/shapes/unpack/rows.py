@@ -169,6 +169,6 @@ def _keep_one_kind(session: Session, table: Table) -> Table:
 
 def _has_grades(table: Table, names: frozenset[str]) -> bool:
     """Have rows with these columns a known query, another id, and a number?"""
-    query = find_name([x for x in table.columns if x in names], ROLES["query"])
+    query = find_name([x for x in table.columns if x in names], "query")
     others = [table.columns[x] for x in names if x != query]
     return query is not None and any(map(is_id, others)) and any(map(is_number, others))

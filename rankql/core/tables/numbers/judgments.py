@@ -76,7 +76,7 @@ def _last_grade(session: Session, table: Table, ids: Sequence[str]) -> tuple[Tab
     rows = session.rows(f"{both} LIMIT 1") if is_number(table.columns[table.roles["rel"]]) else []
     if not rows:
         return table, f"max({rel})", "highest grade"
-    time = column_names.find_name(table.columns, column_names.TIMES) or ""
+    time = column_names.find_name(table.columns, "time") or ""
     require(
         bool(time),
         f"{table.label}: query {rows[0][0]!r} has grades below and above 0 of item {rows[0][1]!r}, "
@@ -131,7 +131,7 @@ def list_subtopics(session: Session, table: Table, threshold: float) -> tuple[Ta
     """The judgments with one row per item and the list of its subtopics, and a note on it."""
     if table.has(column_names.SUBTOPICS):
         return table, []
-    name = column_names.find_name(table.columns, column_names.SUBTOPIC_NAMES)
+    name = column_names.find_name(table.columns, "subtopic")
     sql = f"SELECT count(DISTINCT {quote(name or '')}) FROM {table.sql}"
     # The second column of other TREC judgments is the same in all rows.
     if name is None or (name == "iteration" and session.rows(sql) <= [(1,)]):

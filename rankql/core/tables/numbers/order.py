@@ -11,15 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from rankql.core.base.column_names import (
-    PLACES,
-    ROLES,
-    WEAKER,
-    has_two_directions,
-    is_distance,
-    squash,
-    words_of,
-)
+from rankql.core.base.column_names import ROLES, WEAKER, says, squash, words_of
 from rankql.core.base.errors import Call, Question, RankqlError, advise, as_arguments
 from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
 from rankql.core.tables.reader import First, first_rows
@@ -48,7 +40,7 @@ def check_order(session: Session, table: Table, named: bool) -> Sequence[str]:
     first = first_rows(session, table, names)
     if pos:
         return _check_positions(session, table, first, pos, score if score in names else "")
-    is_place = not PLACES.isdisjoint(words_of(score))
+    is_place = says(score, "place")
     least = _first_count(session, table, first, score, quote(table.roles["query"]), is_place)
     if least == 1 or (least == 0 and is_place):
         place = score if least else f"{quote_name(score)} + 1"
@@ -93,7 +85,7 @@ def other_order(table: Table, first: First, pos: str, call: Call) -> Sequence[st
     call: how to rank by it.
     """
     (name,) = (x for x in call.values() if isinstance(x, str))
-    lowest = "pos" in call or is_distance(name)
+    lowest = "pos" in call or says(name, "distance")
     if first.disagreement(lowest) <= 0.5:
         return ()
     instead = f" instead of pos={pos!r}" * (table.named.get(pos) == "pos" and "score" in call)
@@ -130,7 +122,9 @@ def order_of_scores(session: Session, table: Table, named: frozenset[str]) -> It
     is_bm25, lowest = squash(name) == "bm25", table.ascending
     if not name or "pos" in table.roles or table.lists or not (ordered or is_bm25):
         return
-    if {"score", "order", "descending"} & named or (lowest and not (shape or is_distance(name))):
+    if {"score", "order", "descending"} & named or (
+        lowest and not (shape or says(name, "distance"))
+    ):
         return
     first = first_rows(session, table, [name])
     lists, label = [x for x in first.lists if len(x) > 1], table.label
@@ -172,12 +166,12 @@ def lowest_is_best(table: Table, descending: bool | None) -> bool:
     """Is the lowest score the best? By the caller, or by the name of the column."""
     name = table.roles["score"]
     if descending is None:
-        if has_two_directions(name):
+        if says(name, "two directions"):
             raise Question(
                 f"{table.label}: is the lowest or the highest {name} the best?",
                 _BOTH_WAYS,
             )
-        return is_distance(name)
+        return says(name, "distance")
     return not descending
 
 
@@ -185,7 +179,7 @@ def drop_positions(session: Session, table: Table, name: str) -> Table:
     """The run ordered by its score as others are, if its positions hardly say anything else."""
     pos, score = table.roles["pos"], table.roles["score"]
     place, value = table.number_or_null(pos), table.number_or_null(score)
-    sign = "" if is_distance(score) else "-"
+    sign = "" if says(score, "distance") else "-"
     rows = f"""SELECT {quote(table.roles["query"])} AS q, {place} AS p, {sign}{value} AS s
         FROM {table.sql} WHERE {place} IS NOT NULL AND {value} IS NOT NULL"""
     ranks = f"""SELECT row_number() OVER (PARTITION BY q ORDER BY p, s) AS place,
