@@ -21,7 +21,7 @@ DOORS: dict[str, Sequence[tuple[Callable[..., Any], str]]] = {
         (lambda x: x.name and x.format == "yaml", f"{_OPEN}.json_files:open_yaml"),
         (lambda x: x.name and x.format == "text", f"{_OPEN}.text_files:open_text"),
     ),
-    # Columns that are folded or unpacked before they have roles: (session, table).
+    # Columns that are folded or unpacked before they have roles: (table).
     "columns": (
         (lambda x: (x.label == "qrels" or x.label[:3] == "run")
          and any(name[-1:].isdigit() for name in x.columns), f"{_OPEN}.wide_columns:fold_columns"),

@@ -424,7 +424,7 @@ def _read_labels(
     rules = RankingRules(columns, Conventions())
     try:
         table = read_inputs(session, Request(None, table, (), rules)).judging[0]
-        note_unread_grades(session, table)
+        note_unread_grades(table)
     except RankqlError as error:
         if isinstance(error, Question):  # labels of one value say nothing, and are no ids
             graded = grade_columns(session, opened, columns.get("rel"))

@@ -84,7 +84,7 @@ def check(
         judged, several = inputs.qrels, 0
         if judged and {"item", "rel"} <= judged.roles.keys():
             with suppress(RankqlError):  # judgments without subtopics
-                listed, _ = list_subtopics(session, judged, rules.conventions.threshold)
+                listed, _ = list_subtopics(judged, rules.conventions.threshold)
                 sql = f"SELECT count(*) FILTER (len({SUBTOPICS}) > 1) FROM {listed.sql}"
                 several, inputs = session.value(sql), replace(inputs, qrels=listed)
         with duckdb_errors():

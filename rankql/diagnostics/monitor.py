@@ -351,7 +351,7 @@ def monitor(
             raise RankqlError(f"{name}= is for rankings: days has values, {columns}. Leave it out")
         day = run.actual_name(day)
         run, read = daily_values.cut_to_day(session, run, day)
-        total, filled = count_values(session, run, [day])
+        total, filled = count_values(run, [day])
         if lacking := total - filled[day]:
             notes.append(f"{day} is NULL in {text.format_count(lacking, 'row')}: left out")
             run = replace(run, sql=f"(SELECT * FROM {run.sql} WHERE {quote(day)} IS NOT NULL)")
@@ -369,7 +369,7 @@ def monitor(
                       for x, source in sources.items() if source is not None}  # fmt: skip
             shares = [*dict.fromkeys(daily_values.share_name(x.name) for x in parse(names))]
             if qrels is None and (rel := run.find("rel", options.get("rel"))):
-                total, filled = count_values(session, run, [rel])
+                total, filled = count_values(run, [rel])
                 shares = [] if filled[rel] == total else shares  # all items are judged
             if period == "week":
                 unit = daily_values.WEEK

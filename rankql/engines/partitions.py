@@ -153,7 +153,7 @@ def _evaluate_rows(
     inputs = task.read_inputs(session, tables)
     incomplete = False
     for table in inputs.tables:
-        total, known = count_values(session, table, inputs.ids(table))
+        total, known = count_values(table, inputs.ids(table))
         counts.append(Count(f"rows of {table.label}", None, total))
         for name, number in known.items():
             counts.append(Count(f"ids of {table.label}: {name}", None, number))

@@ -97,7 +97,7 @@ def convert(
             session, roles, [[replace(table, label="source")]], attributes=[system]
         )
         if judged:
-            table, roles = assume_grades(session, table, roles)
+            table, roles = assume_grades(table, roles)
             assign_roles(table, roles, ["rel"])
         if system is not None:
             require_column(table, system, "system")
@@ -109,7 +109,7 @@ def convert(
         if system is not None:
             table.roles["system"] = table.actual_name(system)
         refuse_repeated(table, [])
-        refuse_rounded_scores(session, table)
+        refuse_rounded_scores(table)
         with duckdb_errors():
             _refuse(session, table, "id IS NULL", "is NULL")
             if suffix in _TABLES:

@@ -313,7 +313,7 @@ class _Task:
         if table.has(self.rule):
             return table
         if not is_separator(self.rule):
-            return add_column(self.session, table, "collapse", self.rule)
+            return add_column(table, "collapse", self.rule)
         if "item" not in table.roles:
             raise RankqlError(f"collapse={self.rule!r} needs ids in {table.label}. Pass item='...'")
         item, pattern = table.key("item", as_text=True), rf"^(.*)\Q{self.rule}\E.*$"

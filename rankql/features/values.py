@@ -240,7 +240,7 @@ def _read(
         raise column_names.missing_column("query", f" in {table.label}", table.own_columns)
     key = require_column(table, key, "query")
     if system is None and "system" not in table.columns:
-        system = find_system(session, table, {"query": key}, (), (*SYSTEMS, *_RUNS, *_APPS))
+        system = find_system(table, {"query": key}, (), (*SYSTEMS, *_RUNS, *_APPS))
         if system is None and is_called(key, ["record_id"]):  # of one answer of one app
             apps = [x for x in _APPS if table.has(x) and _has_several(session, table, x)]
             if apps:
@@ -287,7 +287,7 @@ def _read(
         metrics=metrics,
         conventions=conventions,
         system=system is not None,
-        systems=list_in_order(session, table, system) if system else [],
+        systems=list_in_order(table, system) if system else [],
         by=by,
         canonical={name: x for name, x in canonical.items() if x != name},
     )
@@ -321,7 +321,7 @@ def is_number_column(session: Session, table: Table, name: str) -> bool:
     if column_names.says(name, "row number"):
         return False
     if table.text:
-        return number_type(session, table, name) is not None
+        return number_type(table, name) is not None
     return _is_number(table.columns[name])
 
 

@@ -107,7 +107,7 @@ def count_and_rank(
             tables.append(assign_roles(table, names | {"item": None}, ("query",), same, only=True))
             others = f", users := '{ASKED}'"
         for table in tables:
-            require_ids(table.label, *count_values(session, table, [*table.roles.values()]))
+            require_ids(table.label, *count_values(table, [*table.roles.values()]))
             for name in table.roles.values():
                 if table.columns[name] in ("FLOAT", "DOUBLE"):
                     counts = f"SELECT count_if({is_nan(quote(name))}), count(*) FROM {table.sql}"

@@ -302,7 +302,7 @@ def read_rows(data: Data, columns: Iterable[Column | None] | None = None) -> Fra
     with open_session(None, data) as session:
         session.hint = "To read a table of a database, pass the relation con.table('...')"
         table = session.table(data, "rows")
-        table = infer_types(session, table) if session.loaded else table
+        table = infer_types(table) if session.loaded else table
         return _select_columns(session.con.sql(f"FROM {table.sql}"), columns)
 
 

@@ -41,7 +41,7 @@ def load_parquet(reader: Reader, file: File) -> Table:
     stored = _read_columns(reader, pattern)
     if several:
         _require_same_columns(file, stored, sql)
-        _note_types(reader, table, stored)
+        _note_types(table, stored)
     return replace(table, repeated=repeated_names(name for name, _ in next(iter(stored.values()))))
 
 
@@ -75,7 +75,7 @@ def _require_same_columns(file: File, stored: _Stored, sql: str) -> None:
             )
 
 
-def _note_types(reader: Reader, table: Table, stored: _Stored) -> None:
+def _note_types(table: Table, stored: _Stored) -> None:
     """A note on each column that is text in some files and numbers in others."""
     kinds: dict[Any, set[bool]] = {}
     for columns in stored.values():
@@ -84,4 +84,4 @@ def _note_types(reader: Reader, table: Table, stored: _Stored) -> None:
     for name, kind in table.columns.items():
         if kind == "VARCHAR" and len(kinds.get(name.lower(), ())) > 1:
             words = f"{name} is text in some files and a number in others, so it is read as text"
-            reader.note(table.label, words)
+            table.note(words)

@@ -165,7 +165,7 @@ class Reader:
         if columns is None:
             table = self.describe(label, quote(name), ordered=True)
         else:
-            table = Table(label, quote(name), columns, ordered=True)
+            table = Table(label, quote(name), columns, ordered=True, session=self)
         self.keep(table, data)
         return table
 
@@ -231,12 +231,12 @@ class Reader:
             raise RankqlError(label + problem(reword_error(error))) from error
         columns = dict(zip(rows.columns, map(str, rows.types), strict=True))
         if not self._settings[0]:
-            return Table(label, sql, columns, **fields)
+            return Table(label, sql, columns, session=self, **fields)
         texts = [x for x, kind in columns.items() if is_text(kind) and not kind.endswith("]")]
         exact = (f"CAST({quote(name)} AS VARCHAR){EXACT} AS {quote(name)}" for name in texts)
         sql = f"(SELECT * REPLACE ({', '.join(exact)}) FROM {sql})" if texts else sql
         columns |= dict.fromkeys(texts, "VARCHAR")
-        return Table(label, sql, columns, **{**fields, "exact": EXACT})
+        return Table(label, sql, columns, session=self, **{**fields, "exact": EXACT})
 
     @contextmanager
     def reading(self, file: File) -> Iterator[None]:
@@ -406,34 +406,35 @@ def fetch_frame(session: Reader, sql: str, checked: bool = False) -> pl.DataFram
 _MOST_ORDERED = 50
 
 
-def list_in_order(session: Reader, table: Table, name: str) -> list[str]:
+def list_in_order(table: Table, name: str) -> list[str]:
     """The values of a column in the order of the rows; none if these have no order."""
     text, names = f"CAST({quote(name)} AS VARCHAR){table.exact}", list[str]()
-    if table.ordered is not True or not session.keeps_order():
+    if table.ordered is not True or not table.session.keeps_order():
         return []
     while len(names) <= _MOST_ORDERED:
         others = f"AND {text} NOT IN ({', '.join(map(literal, names))})" * bool(names)
         sql = f"SELECT {text} FROM {table.sql} WHERE {text} IS NOT NULL {others} LIMIT 1"
-        if not (rows := session.rows(sql)):
+        if not (rows := table.session.rows(sql)):
             return names
         names.append(rows[0][0])
     return []
 
 
-def count_values(session: Reader, table: Table, names: Sequence[str]) -> tuple[int, dict[str, int]]:
+def count_values(table: Table, names: Sequence[str]) -> tuple[int, dict[str, int]]:
     """How many rows a table has, and in how many there is a value, by the name of its column."""
-    total, values = session.counts.get(table.sql) or (None, {})
+    values: dict[str, int]
+    total, values = table.session.counts.get(table.sql) or (None, {})
     if total is None or not values.keys() >= {*names}:
         roles = [table.roles.get(role) for role in ("query", "item", "rel")]
         counted = dict.fromkeys([*names, *filter(None, roles)] if names else [])  # in one scan
         columns = ["count(*)", *(f"count({quote(name)})" for name in counted)]
-        ((total, *counts),) = fetch(session, f"SELECT {', '.join(columns)} FROM {table.sql}")
+        ((total, *counts),) = fetch(table.session, f"SELECT {', '.join(columns)} FROM {table.sql}")
         values = values | dict(zip(counted, counts, strict=True))
-        session.counts[table.sql] = total, values
+        table.session.counts[table.sql] = total, values
     return total, {name: values[name] for name in names}
 
 
-def refuse_rounded(session: Reader, table: Table, column: str, ids: str, kind: str) -> None:
+def refuse_rounded(table: Table, column: str, ids: str, kind: str) -> None:
     """Refuse ids of floating point that are fractions, or so long that different ids are equal.
 
     ids: what selects them from the column.
@@ -442,7 +443,7 @@ def refuse_rounded(session: Reader, table: Table, column: str, ids: str, kind: s
         return
     rounded = f"SELECT id FROM (SELECT {ids} AS id FROM (SELECT {quote(column)} AS x_ FROM "
     rounded += f"{table.sql})) WHERE {is_rounded('id', kind)} LIMIT 1"
-    for (value,) in session.rows(rounded):
+    for (value,) in table.session.rows(rounded):
         raise RankqlError(
             f"{table.label}: {column} has the id {value}, a floating-point number that may stand "
             "for different ids. Write ids as text or as integers"
@@ -482,9 +483,7 @@ class First(NamedTuple):
         return sum(x != sorted(x) for x in orders) / (len(orders) or 1)
 
 
-def first_rows(
-    session: Reader, table: Table, names: Sequence[str] | None = None, key: str | None = None
-) -> First:
+def first_rows(table: Table, names: Sequence[str] | None = None, key: str | None = None) -> First:
     """The ids and these numbers of the first rows, which a session reads once.
 
     By default the numbers are the positions and scores, and the ids those of the roles.
@@ -496,36 +495,36 @@ def first_rows(
     texts = [f"CAST({quote(x)} AS VARCHAR)" if x and table.has(x) else "''" for x in ids]
     columns = ", ".join([*texts, *map(table.number_or_null, names)])
     sql = f"SELECT {columns} FROM {table.sql} LIMIT {FIRST_ROWS}"
-    if sql not in session.first:
-        rows = _first_of_frame(session, table, [*ids, *names])
+    if sql not in table.session.first:
+        rows = _first_of_frame(table, [*ids, *names])
         if rows is None:
-            rows = [tuple(x if x == x else None for x in row) for row in session.rows(sql)]
-        session.first[sql] = First(rows)
-    return session.first[sql]
+            rows = [tuple(x if x == x else None for x in row) for row in table.session.rows(sql)]
+        table.session.first[sql] = First(rows)
+    first: First = table.session.first[sql]
+    return first
 
 
 # A number in text that polars and DuckDB read the same, and that DOUBLE does not round to another.
 _PLAIN = r"^-?[0-9]{1,15}(\.[0-9]{1,30})?([eE][-+]?[0-9]{1,2})?$"
 
 
-def numbers_in_memory(session: Reader, table: Table, name: str) -> pl.Series | None:
+def numbers_in_memory(table: Table, name: str) -> pl.Series | None:
     """The numbers of a column that is in memory; None if it is not, or has other text."""
-    frame, key = session.frames.get(table.sql), (table.sql, name)
+    frame, key = table.session.frames.get(table.sql), (table.sql, name)
     if frame is None or name not in frame.columns:
         return None
-    if key not in session.numbers:
+    numbers: dict[tuple[str, str], pl.Series | None] = table.session.numbers
+    if key not in numbers:
         column = frame[name]
         text = table.text and column.dtype == pl.String and column.str.contains(_PLAIN).all()
         known = text or column.dtype.is_integer() or column.dtype.is_float()
-        session.numbers[key] = column.cast(pl.Float64) if known else None
-    return session.numbers[key]
+        numbers[key] = column.cast(pl.Float64) if known else None
+    return numbers[key]
 
 
-def _first_of_frame(
-    session: Reader, table: Table, names: Sequence[str | None]
-) -> list[tuple[Any, ...]] | None:
+def _first_of_frame(table: Table, names: Sequence[str | None]) -> list[tuple[Any, ...]] | None:
     """The first rows of a frame in memory, without a query; None of another table."""
-    frame = session.frames.get(table.sql)
+    frame = table.session.frames.get(table.sql)
     if frame is None or any(name not in (None, *frame.columns) for name in names):
         return None
     columns = list[list[Any]]()
@@ -533,7 +532,7 @@ def _first_of_frame(
         if name is None:
             columns.append([""] * min(frame.height, FIRST_ROWS))
         elif i > 1:
-            if (numbers := numbers_in_memory(session, table, name)) is None:
+            if (numbers := numbers_in_memory(table, name)) is None:
                 return None
             values = numbers.head(FIRST_ROWS).to_list()
             columns.append([None if x != x else x for x in values])
@@ -548,7 +547,7 @@ def _first_of_frame(
 OFFSET = ":[0-9.]+ *([+-][0-9]|[Zz]$)"
 
 
-def infer_types(session: Reader, table: Table) -> Table:
+def infer_types(table: Table) -> Table:
     """The table of a text file with numbers, times and booleans where all rows have them."""
     times = ("TIMESTAMP", "TIMESTAMPTZ")
     kinds = ("BIGINT", "DOUBLE", *times, "BOOLEAN") if table.text else times
@@ -562,11 +561,11 @@ def infer_types(session: Reader, table: Table) -> Table:
             if kind == "TIMESTAMP":  # the cast ignores an offset
                 other += f" OR regexp_matches({name}, {literal(OFFSET)})"
             sql = f"SELECT 1 FROM {table.sql} WHERE {name} IS NOT NULL AND ({other}) LIMIT 1"
-            if not session.rows(sql):
+            if not table.session.rows(sql):
                 casts.append(f"CAST({name} AS {kind}) AS {name}")
                 break
     sql = f"(SELECT * REPLACE ({', '.join(casts)}) FROM {table.sql})"
     if not casts:
         return table
-    columns = session.describe(table.label, sql).columns
+    columns = table.describe(sql).columns
     return replace(table, sql=sql, columns=columns, text=False)

@@ -112,7 +112,7 @@ def _read_tables(
         forbidden=forbidden,
     ))  # fmt: skip
     if tidy.system is not None:
-        inputs = _order_systems(session, inputs, tidy.system, tidy.opened[0])
+        inputs = _order_systems(inputs, tidy.system, tidy.opened[0])
     if tidy.train or catalogue is not None:
         inputs = _read_shown(session, inputs, tidy, catalogue)
     _require_different_names(inputs)
@@ -124,7 +124,7 @@ def _read_tables(
     if (door := find_door("doubts", inputs)) is not None:
         accounted: Inputs = door.load()(session, inputs, named)
         return accounted
-    doubts = (partial(order_of_scores, session, table, named) for table in inputs.runs.values())
+    doubts = (partial(order_of_scores, table, named) for table in inputs.runs.values())
     return replace(inputs, notes=[*inputs.notes, *note_doubts(session, doubts)])
 
 
@@ -157,7 +157,7 @@ def _judge(
         several = options.get("groups") or options.get("span")  # rows of an item
         attributes = None if several else [*by, forbidden]
         ranked = [*runs.values()]
-        qrels = _assign_qrels(session, qrels, tidy.names[1], ranked, attributes)
+        qrels = _assign_qrels(qrels, tidy.names[1], ranked, attributes)
     return mark_forbidden(session, qrels, forbidden) if forbidden else (qrels, None)
 
 
@@ -168,7 +168,7 @@ def _assign_attributes(session: Session, tidy: TidyTables, others: Sequence[Tabl
     names = of_runs if of_runs.get("query") in table.columns else of_qrels
     same = {"query": [x.roles["query"].lower() for x in others]}
     table = assign_roles(table, names, ["query"], same, only=True)
-    return _with_keys_of(session, table, others)
+    return _with_keys_of(table, others)
 
 
 def _place_attributes(inputs: Inputs) -> Inputs:
@@ -179,13 +179,13 @@ def _place_attributes(inputs: Inputs) -> Inputs:
     return replace(inputs, ctes=ctes)
 
 
-def _order_systems(session: Session, inputs: Inputs, system: str, opened: Table) -> Inputs:
+def _order_systems(inputs: Inputs, system: str, opened: Table) -> Inputs:
     """The inputs with the order in which a run, as it was opened, has its systems."""
     for table in inputs.runs.values():
         require_column(table, system, "system")
     if not opened.has(system):
         return inputs
-    return replace(inputs, first_to_last=list_in_order(session, opened, system))
+    return replace(inputs, first_to_last=list_in_order(opened, system))
 
 
 def _read_shown(
@@ -198,7 +198,7 @@ def _read_shown(
         "shown items", session, tidy.train, catalogue, names, tidy.opened, tables
     )
     others = [*inputs.runs.values(), *filter(None, [inputs.qrels])]
-    train = train and _with_keys_of(session, train, others)
+    train = train and _with_keys_of(train, others)
     return inputs.with_beyond(train=train, catalogue=items)
 
 
@@ -224,27 +224,27 @@ def _rank_runs(
     Runs are ranked alike, by positions or scores; where one has no scores, each by what it has.
     """
     names, judged = tidy.names[0], tidy.qrels is not None
-    runs = {x: _assign_run(session, t, names, judged, descending) for x, t in tidy.runs.items()}
+    runs = {x: _assign_run(t, names, judged, descending) for x, t in tidy.runs.items()}
     for table in runs.values():
         if table.unit == "ids":
-            refuse_padding(session, table, tidy.qrels)
+            refuse_padding(table, tidy.qrels)
         elif not names.get("query") and says(table.roles["query"], "request"):
-            _refuse_single_rows(session, table)
-    runs = {x: read_numbers(session, table) for x, table in runs.items()}
+            _refuse_single_rows(table)
+    runs = {x: read_numbers(table) for x, table in runs.items()}
     notes: list[str] = []
     for table in runs.values():
         named = descending is None and bool(names.get("score"))
-        refuse_rounded_scores(session, table)
-        notes += check_order(session, table, named)
+        refuse_rounded_scores(table)
+        notes += check_order(table, named)
     unscored = ""
     if len({"pos" in table.roles for table in runs.values()}) > 1:
         lack = (x for x, t in runs.items() if "score" not in t.roles or t.is_assumed("pos"))
         unscored = str(next(lack, next(iter(runs)) if names.get("pos") else ""))
         for label, table in runs.items():
             if unscored and "pos" not in table.roles:
-                runs[label] = rank_by_score(session, table)
+                runs[label] = rank_by_score(table)
             elif not unscored and "pos" in table.roles:
-                table = drop_positions(session, table, str(label))
+                table = drop_positions(table, str(label))
                 runs[label] = replace(table, ascending=lowest_is_best(table, descending))
     if unscored:
         orders = (f"{x} by {t.role_columns['pos']}" for x, t in runs.items())
@@ -256,7 +256,6 @@ def _rank_runs(
 
 
 def _assign_qrels(
-    session: Session,
     table: Table,
     names: Mapping[str, Any],
     runs: Sequence[Table],
@@ -266,16 +265,16 @@ def _assign_qrels(
     and spans, of which several may have an item.
     """
     table = assign_roles(table, names, ("query", "item", "rel"), only=True)
-    refuse_padding(session, table, next(iter(runs), None))
-    table = _with_keys_of(session, table, runs)
-    table = read_numbers(session, table)
+    refuse_padding(table, next(iter(runs), None))
+    table = _with_keys_of(table, runs)
+    table = read_numbers(table)
     rel = table.roles["rel"]
     # Grades in the data must be unique; only a constant like '1' is assumed.
     aggregate, _ = split_aggregate(rel) if rel in table.computed else ("", rel)
     if not aggregate and (table.is_assumed("rel") or table.computed.get(rel) == []):
         aggregate = "last"
     if by is not None and aggregate:
-        table = merge_rows(session, table, by, aggregate)
+        table = merge_rows(table, by, aggregate)
     if not table.empty:
         return table
     item, rel = (table.roles[role] for role in ("item", "rel"))
@@ -328,25 +327,24 @@ def _describe_attributes(session: Session, inputs: Inputs) -> Iterator[str]:
                 )
 
 
-def _with_keys_of(session: Session, table: Table, others: Sequence[Table]) -> Table:
+def _with_keys_of(table: Table, others: Sequence[Table]) -> Table:
     """The table of a text file with integers as queries, if those of the others are."""
     name, kinds = table.roles["query"], [x.columns[x.roles["query"]] for x in others]
     column = quote(name)
     integer = f"CAST(TRY_CAST({column} AS BIGINT) AS VARCHAR)"
     integers = all(kind.endswith(("INT", "INTEGER")) for kind in kinds)
-    if table.text and is_text(table.columns[name]) and integers:
-        sql = f"SELECT bool_and(coalesce({integer} = {column}, {column} IS NULL)) FROM {table.sql}"
-        if session.value(sql):
-            return table.with_values(name, f"CAST({column} AS BIGINT)", "BIGINT")
+    same = f"bool_and(coalesce({integer} = {column}, {column} IS NULL))"
+    if table.text and is_text(table.columns[name]) and integers and table.value(same):
+        return table.with_values(name, f"CAST({column} AS BIGINT)", "BIGINT")
     return table
 
 
-def _refuse_single_rows(session: Session, table: Table) -> None:
+def _refuse_single_rows(table: Table) -> None:
     """Refuse a request as the query, by its name, if each has one row: it may be that of a row."""
     key = table.roles["query"]
     single = f"SELECT count(*) > 1 AND count(*) = count(DISTINCT {quote(key)}) FROM "
     first = f"(FROM {table.sql} LIMIT {FIRST_ROWS})"
-    if all(session.value(single + rows) for rows in (first, table.sql)):
+    if all(table.session.value(single + rows) for rows in (first, table.sql)):
         raise Question(f"{table.label}: each {key} has one row. Is it the query?",
                        [{"query": key}], ", or the column of the queries")  # fmt: skip
 
@@ -385,7 +383,7 @@ def open_runs(session: Session, run: Data | Mapping[str, Data]) -> Any:
 
 
 def _assign_run(
-    session: Session, table: Table, names: Mapping[str, Any], judged: bool, descending: bool | None
+    table: Table, names: Mapping[str, Any], judged: bool, descending: bool | None
 ) -> Table:
     """The run with its roles and the order of its scores; not judged: it has the grades itself."""
     needed = ["query", "item"] if judged else ["query", "rel"]
@@ -394,7 +392,7 @@ def _assign_run(
         table = table.without("rel")
     if names.get("score") and not names.get("pos"):
         table = table.without("pos")
-    table, nearest = without_fill_rows(session, table)
+    table, nearest = without_fill_rows(table)
     roles = table.roles
     if "pos" in roles:
         if descending is not None:
@@ -406,7 +404,7 @@ def _assign_run(
     if not judged and "score" in roles and "item" not in roles and not names.get("item"):
         # As in learning to rank: each row is an item of its own.
         name = f"{INTERNAL_PREFIX}item"
-        table = add_row_number(session, table, "item", name, "row number")
+        table = add_row_number(table, "item", name, "row number")
         table = replace(table, computed={**table.computed, name: []})
     assign_roles(table, names, ["score", "item"])  # the item orders equal scores
     if nearest is None or descending is not None:

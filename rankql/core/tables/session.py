@@ -177,7 +177,7 @@ class Session(Reader):
         table = self._load(source)
         for door in DOORS["columns"]:
             if door.applies(table):
-                table = door.load()(self, table)
+                table = door.load()(table)
         several = bool(source.name) and table.ordered and len(source.file.paths) > 1
         return replace(table, ordered="files") if several else table
 

@@ -9,7 +9,6 @@ from itertools import accumulate
 from rankql.core.base.errors import RankqlError
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.private import private_connection
-from rankql.core.tables.session import Session
 from rankql.core.tables.tables import Table, text_number
 
 # A grade of the rows of a query and an item together, and the expression in it.
@@ -28,7 +27,7 @@ def split_aggregate(text: str) -> tuple[str, str]:
     return "", text
 
 
-def number_type(session: Session, table: Table, name: str) -> str | None:
+def number_type(table: Table, name: str) -> str | None:
     """The type of a column of a text file that has numbers only, and at least one.
 
     It is DOUBLE, but integers that it rounds stay exact.
@@ -39,7 +38,7 @@ def number_type(session: Session, table: Table, name: str) -> str | None:
         f"SELECT count({column}), count({text_number(name)}), "
         f"count({column}) = count({integer}) AND max(abs({integer})) > {2**53} FROM {table.sql}"
     )
-    values, numbers, exact = session.row(sql)
+    values, numbers, exact = table.session.row(sql)
     if not values or values != numbers:
         return None
     return "HUGEINT" if exact else "DOUBLE"

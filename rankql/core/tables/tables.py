@@ -115,6 +115,39 @@ class Table:
     lazy: bool = False
     # The columns of the source that were not read.
     unread: Sequence[str] = ()
+    # The session that reads it.
+    session: Any = field(default=None, compare=False, repr=False)
+
+    def rows(self, what: str, rest: str = "") -> list[tuple[Any, ...]]:
+        """The rows of a query of this table alone; rest: what follows its name."""
+        rows: list[tuple[Any, ...]] = self.session.rows(f"SELECT {what} FROM {self.sql}{rest}")
+        return rows
+
+    def row(self, what: str, rest: str = "") -> tuple[Any, ...]:
+        """The first row of such a query."""
+        return self.rows(what, rest)[0]
+
+    def value(self, what: str, rest: str = "") -> Any:
+        """The first value of such a query."""
+        return self.rows(what, rest)[0][0]
+
+    def has_row(self, condition: str) -> bool:
+        """Does a condition hold in some row?"""
+        return bool(self.rows("1", f" WHERE {condition} LIMIT 1"))
+
+    def load(self, sql: str, **fields: Any) -> Table:
+        """A temporary table of a query, with its label: see `Reader.load`."""
+        loaded: Table = self.session.load(self.label, sql, **fields)
+        return loaded
+
+    def describe(self, sql: str, **fields: Any) -> Table:
+        """The table of a query, with its label: see `Reader.describe`."""
+        described: Table = self.session.describe(self.label, sql, **fields)
+        return described
+
+    def note(self, words: str, kind: str = "") -> None:
+        """Add a note on how it was read."""
+        self.session.note(self.label, words, kind)
 
     @property
     def is_accounted(self) -> bool:

@@ -108,11 +108,11 @@ def span_judgments(
             )
         ]
         _require_collection(tables[0], collection)
-        judged, columns = assume_grades(session, tables[1], {"query": query, "rel": rel})
+        judged, columns = assume_grades(tables[1], {"query": query, "rel": rel})
         document = judged.roles["item"]
         judged = assign_roles(judged, {**columns, "item": document}, ("query", "rel"), only=True)
         judged = replace(judged, roles={**judged.roles, "item": document})
-        require_ids("spans", *count_values(session, judged, [judged.roles["query"]]))
+        require_ids("spans", *count_values(judged, [judged.roles["query"]]))
         validate_numbers(session, judged, ("rel",))
         for table in (tables[0], judged):
             require_places(session, table, bool(inclusive))

@@ -55,8 +55,8 @@ def offer_calls(
     """
     asked = question
     if any(table and table.text for table in (*runs.values(), *tables.values())):
-        of_runs = {x: infer_types(session, table) for x, table in runs.items()}
-        others = {x: table and infer_types(session, table) for x, table in tables.items()}
+        of_runs = {x: infer_types(table) for x, table in runs.items()}
+        others = {x: table and infer_types(table) for x, table in tables.items()}
         try:  # with types, few columns may have a role
             read(of_runs, others, options)
         except Question as typed:
@@ -71,10 +71,10 @@ def offer_calls(
             for call in asked.calls
         ]
     if runs and all({*x} <= {"query", "item"} for x in asked.calls):
-        calls = name_by_structure(session, next(iter(runs.values())), tables["qrels"], options)
+        calls = name_by_structure(next(iter(runs.values())), tables["qrels"], options)
         asked.calls = calls + [x for x in asked.calls if x not in calls]
     if isinstance(asked, Ungraded) and runs and not (asked.calls or tables["qrels"]):
-        asked.calls = name_grades(session, next(iter(runs.values())), options)
+        asked.calls = name_grades(next(iter(runs.values())), options)
     session.opened = {**runs}, {**tables}
     if session.defers:
         return asked
@@ -134,7 +134,7 @@ def _answer(
         repeats = any("collapse" in x for x in question.calls)
         (run,) = runs.values()
         named = request.rules.columns
-        pairs = find_pairs(session, run, tables["qrels"], named["query"], named["item"], repeats)
+        pairs = find_pairs(run, tables["qrels"], named["query"], named["item"], repeats)
         question.calls = pairs + [x for x in question.calls if x not in pairs]
         return question
 
@@ -254,16 +254,16 @@ def _with_call(
     options.pop("judge_rel", None)
     rules = RankingRules.of(options, _with_call, SpanOptions)
     key = rules.columns["query"]
-    sampled = {x: _sample(session, table, key) for x, table in runs.items()}
+    sampled = {x: _sample(table, key) for x, table in runs.items()}
     run: Any = sampled[None] if [*sampled] == [None] else sampled
-    qrels = tables["qrels"] and _sample(session, tables["qrels"], key)
+    qrels = tables["qrels"] and _sample(tables["qrels"], key)
     others: dict[str, Any] = {x: tables[x] for x in ("attributes", "train")}
     return replace(request, run=run, qrels=qrels, rules=rules, output=None, **others, **own)
 
 
-def _sample(session: Session, table: Table, key: Any) -> Table:
+def _sample(table: Table, key: Any) -> Table:
     """The table with some of its queries, if it has many rows."""
-    count = session.value(f"SELECT count(*) FROM {table.sql}")
+    count = table.value("count(*)")
     lists = any(map(is_nested, table.columns.values()))
     if count <= (_QUERIES if lists else _ROWS):
         return table
@@ -276,16 +276,16 @@ def _sample(session: Session, table: Table, key: Any) -> Table:
             names = []
     if not names:
         sql = f"(FROM {table.sql} LIMIT {_QUERIES})"
-        return _load(session, table, sql) if lists else table
-    queries = session.value(f"SELECT approx_count_distinct({quote(names[0])}) FROM {table.sql}")
+        return _load(table, sql) if lists else table
+    queries = table.value(f"approx_count_distinct({quote(names[0])})")
     every = max(queries // _QUERIES, count // (10 * _ROWS)) + 1
     where = f"hash(CAST({quote(names[0])} AS VARCHAR)) % {every} = 0"
-    return _load(session, table, f"(FROM {table.sql} WHERE {where})")
+    return _load(table, f"(FROM {table.sql} WHERE {where})")
 
 
-def _load(session: Session, table: Table, sql: str) -> Table:
+def _load(table: Table, sql: str) -> Table:
     """The table of a sample, which many queries read."""
-    return replace(table, sql=session.load(table.label, sql, text=table.text).sql)
+    return replace(table, sql=table.load(sql, text=table.text).sql)
 
 
 def with_columns(
@@ -305,14 +305,14 @@ def with_columns(
         blanks |= {"score": "..."} if ranked else {}
         graded = len(tables[-1].own_columns) > 2 and not tables[-1].known("rel")
         blanks |= {"rel": "..."} if graded or not others else {}
-    columns = "; ".join(_list_columns(session, table) for table in tables)
+    columns = "; ".join(_list_columns(table) for table in tables)
     return question.with_columns(columns, blanks)
 
 
-def _list_columns(session: Session, table: Table) -> str:
+def _list_columns(table: Table) -> str:
     names = table.own_columns
     texts = ", ".join(f"CAST({quote(name)} AS VARCHAR)" for name in names[:_COLUMNS])
-    rows = zip(*session.rows(f"SELECT {texts} FROM {table.sql} LIMIT {_VALUES}"), strict=True)
+    rows = zip(*table.rows(texts, f" LIMIT {_VALUES}"), strict=True)
     listed = []
     for name, values in zip(names, [*rows] or [()] * len(names), strict=False):
         some = [x for x in dict.fromkeys(values) if x is not None][:2]

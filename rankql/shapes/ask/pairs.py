@@ -23,7 +23,6 @@ from rankql.core.base.column_names import (
 )
 from rankql.core.base.errors import Call, RankqlError
 from rankql.core.metrics.macros import quote
-from rankql.core.tables.session import Session
 from rankql.core.tables.tables import Table, id_text, is_text
 from rankql.shapes.choose.cells import SEPARATORS, split_cell
 from rankql.shapes.choose.paths import Path, find_paths, spell, write_ids
@@ -65,16 +64,16 @@ class _Field(NamedTuple):
 
 
 def find_pairs(
-    session: Session, run: Table, qrels: Table | None, query: Any, item: Any, keys_only: bool
+    run: Table, qrels: Table | None, query: Any, item: Any, keys_only: bool
 ) -> list[Call]:
     """Calls that name the items of both sides, and their queries; the likeliest first.
 
     keys_only: only keys of several fields, because an item repeats.
     """
-    keys = _find_keys(session, run, qrels, query) if qrels else [("", "")]
+    keys = _find_keys(run, qrels, query) if qrels else [("", "")]
     calls: list[Call] = []
     for one, other in keys[:2]:
-        sides = _fields(session, run, one), _fields(session, qrels or run, other)
+        sides = _fields(run, one), _fields(qrels or run, other)
         sides = (_named(sides[0], item, 0), _named(sides[1], item, 1))
         named: dict[str, Any] = {"query": one if one == other else [one, other]}
         named = {} if one == query or _is_known(run, qrels, one, other) else named
@@ -95,7 +94,7 @@ def _is_known(run: Table, qrels: Table | None, one: str, other: str) -> bool:
         return False
 
 
-def _find_keys(session: Session, run: Table, qrels: Table, query: Any) -> list[tuple[str, str]]:
+def _find_keys(run: Table, qrels: Table, query: Any) -> list[tuple[str, str]]:
     """Columns of queries whose values both tables have, those of one name first."""
     if query is not None:
         names = query if isinstance(query, list | tuple) else [query, query]
@@ -105,7 +104,11 @@ def _find_keys(session: Session, run: Table, qrels: Table, query: Any) -> list[t
         paths = [x for x in find_paths(table).values() if not x.owner]
         paths = [x for x in paths if not _is_no_id(x.text, x.kind) and not list_side(x.text)]
         texts = ", ".join(f"list(DISTINCT {id_text(x.value, x.kind)})" for x in paths)
-        rows = session.row(f"SELECT {texts} FROM (FROM {table.sql} LIMIT {_ROWS})") if paths else ()
+        rows = (
+            run.session.row(f"SELECT {texts} FROM (FROM {table.sql} LIMIT {_ROWS})")
+            if paths
+            else ()
+        )
         values.append({x.text: {*ids} for x, ids in zip(paths, rows, strict=True) if ids})
     pairs = [(x, y) for x, y in product(*values) if values[0][x] & values[1][y]]
 
@@ -127,7 +130,7 @@ def _is_no_id(name: str, kind: str, listed: bool = False) -> bool:
     return numbers or orders or says(tail, "time") or says(tail, "system")
 
 
-def _fields(session: Session, table: Table, key: str) -> list[_Field]:
+def _fields(table: Table, key: str) -> list[_Field]:
     """The ids of each path of a table, by query; without one, by row."""
     paths = [
         (x, x.text)
@@ -136,7 +139,7 @@ def _fields(session: Session, table: Table, key: str) -> list[_Field]:
     ]
     for name, kind in table.columns.items():
         if is_text(kind) and not kind.endswith("]") and name != key and not table.trec:
-            cells = [*_read_cells(session, table, name)]
+            cells = [*_read_cells(table, name)]
             mixed = any("TRY_CAST" in spelled for _, spelled in cells)  # some are lists
             paths = [x for x in paths if x[0].text != name] if mixed else paths
             paths += cells
@@ -147,7 +150,7 @@ def _fields(session: Session, table: Table, key: str) -> list[_Field]:
         for x, _ in paths
     )
     limit = _LISTS if any(x.owner for x, _ in paths) else _ROWS
-    rows = session.rows(f"SELECT {group}, {texts} FROM (FROM {table.sql} LIMIT {limit})")
+    rows = table.session.rows(f"SELECT {group}, {texts} FROM (FROM {table.sql} LIMIT {limit})")
     found = []
     for n, (path, spelled) in enumerate(paths, 1):
         ids = defaultdict[Any, list[str]](list)
@@ -162,14 +165,14 @@ def _fields(session: Session, table: Table, key: str) -> list[_Field]:
     return found
 
 
-def _read_cells(session: Session, table: Table, name: str) -> Iterator[tuple[Path, str]]:
+def _read_cells(table: Table, name: str) -> Iterator[tuple[Path, str]]:
     """The ids of texts: separated, or a list in some rows."""
     text = quote(name)
     marks = [f"bool_or(contains(trim({text}), '{x}'))" for x in SEPARATORS[1:-1]]
     listed = f"bool_or({text} ^@ '[') AND NOT bool_and({text} ^@ '[')"
     size = f"max(length({text}))"
     sql = f"SELECT {listed}, {size}, {', '.join(marks)} FROM (FROM {table.sql} LIMIT {_ROWS})"
-    mixed, longest, *found = session.row(sql)
+    mixed, longest, *found = table.session.row(sql)
     if mixed:
         value = f"if({text} ^@ '[', TRY_CAST({text} AS VARCHAR[]), [{text}])"
         yield Path(name, "VARCHAR", "x_", value, name), value

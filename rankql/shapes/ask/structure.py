@@ -14,7 +14,7 @@ from rankql.core.base.column_names import says
 from rankql.core.base.errors import Call, RankqlError
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.request import Request
-from rankql.core.tables.session import Session, is_several_runs, open_session
+from rankql.core.tables.session import is_several_runs, open_session
 from rankql.core.tables.tables import (
     FRACTIONS,
     Table,
@@ -33,9 +33,7 @@ _ROWS, _COLUMNS, _SYSTEMS = 20_000, 6, 50
 _GRADES = 10
 
 
-def name_by_structure(
-    session: Session, run: Table, qrels: Table | None, options: Mapping[str, Any]
-) -> list[Call]:
+def name_by_structure(run: Table, qrels: Table | None, options: Mapping[str, Any]) -> list[Call]:
     """Calls that name the query and the item, and the places and the systems of rows that have
     them; the likeliest first.
     """
@@ -58,7 +56,7 @@ def name_by_structure(
         for key in [query] if query else ids:
             if not makes_sense({"query": key}) or key == ranker:
                 continue
-            counted = _look(session, run, key, ranker, [item] if item else ids, numbers)
+            counted = _look(run, key, ranker, [item] if item else ids, numbers)
             items = [x for x in ([item] if item else ids) if x in counted]
             places = [x for x in ([pos] if pos else numbers) if counted.get(x) in (0, 1)]
             place = next((x for x in places if not scored or {*items} - {x}), None)
@@ -68,14 +66,14 @@ def name_by_structure(
                 at = f"{quote_name(str(place))} + 1" if from_0 else place
                 values = {"query": key, "item": own, "pos": at, "system": ranker}
                 call = {x: y for x, y in values.items() if y and not known[x]}
-                found.append(((place is None, _spread(session, run, key)), call))
+                found.append(((place is None, _spread(run, key)), call))
         if found:
             break
     found.sort(key=lambda x: x[0])
     return [call for (placeless, _), call in found if placeless == found[0][0][0]]
 
 
-def name_grades(session: Session, table: Table, options: Mapping[str, Any]) -> list[Call]:
+def name_grades(table: Table, options: Mapping[str, Any]) -> list[Call]:
     """The call that names the grades of a table of rankings: the only column of a few whole numbers
     from 0, or of flags, that differ and repeat within queries, if no column of a few texts does.
     """
@@ -96,7 +94,7 @@ def name_grades(session: Session, table: Table, options: Mapping[str, Any]) -> l
     )  # fmt: skip
     if not looks:
         return []
-    fit = session.row(f"SELECT {looks} FROM (FROM {table.sql} LIMIT {_ROWS})")
+    fit = table.session.row(f"SELECT {looks} FROM (FROM {table.sql} LIMIT {_ROWS})")
     names = [x for x, y in zip(free, fit, strict=True) if y]
     return [{"rel": x} for x in names] if len(names) == 1 and names[0] in numbers else []
 
@@ -116,7 +114,7 @@ def _are_columns(table: Table, names: Iterable[Any]) -> bool:
 
 
 def _look(
-    session: Session, table: Table, key: str, system: str | None, names: Sequence[str],
+    table: Table, key: str, system: str | None, names: Sequence[str],
     numbers: Sequence[str],
 ) -> dict[str, float | None]:  # fmt: skip
     """The columns of which no value repeats in the rows of a query and system, each with the number
@@ -124,7 +122,7 @@ def _look(
     """
     keys = [x for x in (key, system) if x]
     names = [x for x in dict.fromkeys((*names, *numbers)) if x not in keys]
-    every = session.value(f"SELECT count(*) // {_ROWS} + 1 FROM {table.sql}")
+    every = table.value(f"count(*) // {_ROWS} + 1")
     each, both = ["count(*) AS n"], list[str]()
     for n, x in enumerate(names):
         number = f"CAST({quote(x)} AS DOUBLE)" if x in numbers else "NULL"
@@ -138,19 +136,19 @@ def _look(
     rows += f" WHERE hash({quote(key)}) % {every} = 0 GROUP BY {group}"
     counts = ", ".join(f"count(DISTINCT {quote(x)})" for x in (key, keys[-1]))
     sql = f"SELECT {counts}, count(*), sum(n), {', '.join(both)} FROM ({rows})"
-    queries, systems, groups, total, *looks = session.row(sql)
+    queries, systems, groups, total, *looks = table.session.row(sql)
     crossed = not system or (1 < systems <= _SYSTEMS and 2 * groups > queries * systems)
     if queries < 2 or total == groups or not crossed:
         return {}
     return {x: y for x, unique, y in zip(names, looks[::2], looks[1::2], strict=True) if unique}
 
 
-def _spread(session: Session, table: Table, name: str) -> float:
+def _spread(table: Table, name: str) -> float:
     """Into how many parts the rows of a value fall on average."""
     value = quote(name)
     rows = f"SELECT {value}, lag({value}) OVER () AS x_ FROM (FROM {table.sql} LIMIT {_ROWS})"
     parts = f"count_if({value} IS DISTINCT FROM x_) / count(DISTINCT {value})"
-    return float(session.value(f"SELECT {parts} FROM ({rows})"))
+    return float(table.session.value(f"SELECT {parts} FROM ({rows})"))
 
 
 def find_systems(request: Request) -> Call | None:

@@ -31,7 +31,6 @@ from rankql.core.tables.candidates import (
     has_numbers_of_ids,
     wrong_type,
 )
-from rankql.core.tables.session import Session
 from rankql.core.tables.tables import (
     AS_FRAMES,
     OF_OBJECTS,
@@ -55,7 +54,7 @@ _PRINTED = r"""^\[?(([A-Z]\w*\(\w+=)|(<[A-Z][\w.]*:? )|(\(['"]\w)|(array\(\[))""
 Items: TypeAlias = Mapping[str | None, list[Ids]]
 
 
-def split_groups(session: Session, table: Table) -> Table:
+def split_groups(table: Table) -> Table:
     """The table with objects of an id and its subtopic in place of lists of lists of ids."""
     kinds = {x: kind.removesuffix("[][]") for x, kind in table.columns.items() if "][]" in kind}
     numbers = [x for x, kind in kinds.items() if says(x, "grade list") and is_number(kind)]
@@ -66,7 +65,7 @@ def split_groups(session: Session, table: Table) -> Table:
     require(bool(kinds), f"{what}. Found: {', '.join(found)}. Leave it out")
     for name, kind in kinds.items():
         empty = f"list_filter({quote(name)}, lambda g_: coalesce(len(g_), 0) = 0)"
-        some = session.rows(f"SELECT 1 FROM {table.sql} WHERE len({empty}) > 0 LIMIT 1")
+        some = table.has_row(f"len({empty}) > 0")
         require(not some, f"{what}, and {name} has an empty inner list. Remove it")
         graded = numbers if list_side(name) == "qrels" else []
         ids = "lambda x_: {'id': x_, 'subtopic': CAST(i_ AS VARCHAR)}"
@@ -81,7 +80,7 @@ def split_groups(session: Session, table: Table) -> Table:
     return table
 
 
-def join_grades(session: Session, table: Table, items: Sequence[Ids], rel: Any) -> Table:
+def join_grades(table: Table, items: Sequence[Ids], rel: Any) -> Table:
     """The table with objects of an id and its grade in place of the retrieved ids.
 
     A list has their grades by its name, or as rel= says, if no other has relevant ids, and in some
@@ -102,7 +101,7 @@ def join_grades(session: Session, table: Table, items: Sequence[Ids], rel: Any) 
     grades, values = quote(name), quote(ids)
     fits = f"bool_and(len({grades}) IS NOT DISTINCT FROM len({values}))"
     repeats = f"bool_or(len(list_distinct({grades})) < len({grades}))"
-    if not session.value(f"SELECT {fits} AND {repeats} FROM {table.sql}"):
+    if not table.value(f"{fits} AND {repeats}"):
         return table
     pair = f"lambda x_: {{'id': x_[1], {grades}: x_[2]}}"
     joined = f"list_transform(list_zip({values}, {grades}), {pair})"
@@ -128,7 +127,7 @@ def unpack_objects(table: Table, maps: Sequence[str] = (), others: str = "") -> 
     return table
 
 
-def find_maps(session: Session, table: Table, names: Sequence[Any], others: str) -> list[str]:
+def find_maps(table: Table, names: Sequence[Any], others: str) -> list[str]:
     """The columns of objects {id: number} whose names do not say it: those that the caller names as
     the items, and those whose fields differ between rows, unless others= names a field.
     """
@@ -137,18 +136,21 @@ def find_maps(session: Session, table: Table, names: Sequence[Any], others: str)
         fields = fields_of(kind) if has_numbers(kind) and not has_numbers_of_ids(name, kind) else {}
         if fields and COLUMN_NAMES.isdisjoint(map(squash, fields)) and f"{name}." not in others:
             lacks = " OR ".join(f"{x.of(quote(name))} IS NULL" for x in fields.values())
-            sql = f"SELECT 1 FROM {table.sql} WHERE {quote(name)} IS NOT NULL AND ({lacks}) LIMIT 1"
-            maps += [name] if name in names or session.rows(sql) else []
+            maps += (
+                [name]
+                if name in names or table.has_row(f"{quote(name)} IS NOT NULL AND ({lacks})")
+                else []
+            )
     return maps
 
 
-def unpack_cells(session: Session, table: Table, names: Any = (), others: str = "") -> Table:
+def unpack_cells(table: Table, names: Any = (), others: str = "") -> Table:
     """The table with the fields of its objects, and with lists where cells have them as text: as
     Python, NumPy, JSON or Postgres.
 
     names: columns that the caller names as the items. others: what else the caller names.
     """
-    table = unpack_objects(table, find_maps(session, table, names, others), others)
+    table = unpack_objects(table, find_maps(table, names, others), others)
     for name, kind in [] if table.trec else table.columns.items():
         named = list_side(name) or says(name, "list", "run list", "qrels list") or name in names
         if not named or not is_text(kind) or kind.endswith("]"):
@@ -162,7 +164,7 @@ def unpack_cells(session: Session, table: Table, names: Any = (), others: str = 
         sql += f"bool_and({nested} OR {text} IN ('', '[]')) AND bool_or({nested}), "
         sql += f"any_value({text}) FILTER (regexp_matches({text}, {literal(_PRINTED)})) "
         sql += f"FROM (FROM {table.sql} LIMIT "
-        of_ids, of_objects, printed = session.row(f"{sql}{_SAMPLE})")
+        of_ids, of_objects, printed = table.session.row(f"{sql}{_SAMPLE})")
         if printed is not None:
             raise _printed_objects(table, name, printed)
         if of_ids:
@@ -172,15 +174,14 @@ def unpack_cells(session: Session, table: Table, names: Any = (), others: str = 
         elif of_objects:
             json = f"TRY_CAST(nullif({text}, '') AS JSON)"
             wrong = f"any_value({text}) FILTER ({json} IS NULL AND {text} <> '')"
-            sql = f"SELECT json_group_structure({json}), {wrong} FROM {table.sql}"
-            structure, example = session.row(sql)
+            structure, example = table.row(f"json_group_structure({json}), {wrong}")
             require(
                 example is None,
                 f"{table.label}: {name} must be JSON, not such as {example!r}. Write its texts in "
                 "double quotes",
             )
             value = f"from_json({json}, {literal(structure)})"
-            column = session.describe(table.label, f"(SELECT {value} AS x FROM {table.sql})")
+            column = table.describe(f"(SELECT {value} AS x FROM {table.sql})")
             table = table.with_values(name, empty.format(value), column.columns["x"])
     sides = {list_side(x) for x, kind in table.columns.items() if kind.endswith("]")}
     if any(names) or ("qrels" in sides and ("run" in sides or table.label == "qrels")):
@@ -189,7 +190,7 @@ def unpack_cells(session: Session, table: Table, names: Any = (), others: str = 
             # A list of numbers, such as the grades of the ids in the list next to it.
             value = f"TRY_CAST({quote(name)} AS DOUBLE[])"
             sql = f"SELECT count({value}) = count({quote(name)}) AND max({quote(name)}) ^@ '[' "
-            if session.value(f"{sql} FROM (FROM {table.sql} LIMIT {_SAMPLE})"):
+            if table.session.value(f"{sql} FROM (FROM {table.sql} LIMIT {_SAMPLE})"):
                 table = table.with_values(name, value, "DOUBLE[]")
     return table
 
@@ -212,7 +213,6 @@ _UNQUOTED = "CASE WHEN x_[1] IN ('\"', '''') THEN x_[2:-2] ELSE x_ END"
 
 
 def find_items(
-    session: Session,
     table: Table,
     known: str,
     name: Any,
@@ -236,7 +236,7 @@ def find_items(
         per_row = any(
             table.has(x) and is_number(table.columns[table.actual_name(x)]) for x in numbered
         )
-        cells = [] if per_row else _find_cells(session, table, known, name, paired)
+        cells = [] if per_row else _find_cells(table, known, name, paired)
         names = {x.name for x in cells}
         return [*cells, *(x for x in ids if x.name not in {*taken, *names})]
     kind = table.columns[column]
@@ -258,7 +258,7 @@ def find_items(
         values = [field.of("x_") for field in parts]
         item = values[0] if len(parts) == 1 else key_text(values, [x.kind for x in parts])
         return [Ids(f"{column}.{', '.join(filter(None, named))}", item, 0, column, quote(column))]
-    places = _places_of(session, table, column)
+    places = _places_of(table, column)
     ids = [
         Ids(f"{column}.{x}", field.of("x_"), rank, column, quote(column), part=x in places)
         for x, field in fields.items()
@@ -277,7 +277,7 @@ def find_items(
     return ids
 
 
-def _places_of(session: Session, table: Table, column: str) -> list[str]:
+def _places_of(table: Table, column: str) -> list[str]:
     """The fields of objects that say where in an item of another field something is: numbers of
     pages or lines, and texts of which one has several ids next to it.
     """
@@ -289,13 +289,13 @@ def _places_of(session: Session, table: Table, column: str) -> list[str]:
 
     def has_several(place: str) -> bool:
         groups = f"GROUP BY {fields[place].of('x_')} HAVING greatest({values}) LIMIT 1"
-        return bool(session.rows(f"SELECT 1 FROM ({rows}) {groups}"))
+        return bool(table.session.rows(f"SELECT 1 FROM ({rows}) {groups}"))
 
     places = [x for x in fields if texts and says(x, "part")]
     return [x for x in places if is_number(fields[x].kind) or (ids and has_several(x))]
 
 
-def _find_cells(session: Session, table: Table, known: str, name: Any, paired: bool) -> list[Ids]:
+def _find_cells(table: Table, known: str, name: Any, paired: bool) -> list[Ids]:
     """The readings of a column whose cells may have several ids, or one per row of lists."""
     if table.unnested or table.unit == "ids" or table.roles.get("item"):
         return []
@@ -324,7 +324,7 @@ def _find_cells(session: Session, table: Table, known: str, name: Any, paired: b
     # A cell [] is an empty list; another one that begins so is a list in an unknown form.
     encoded = rf"regexp_matches({text}, '^[\[{{]') AND {text} <> '[]'"
     sql = f"SELECT bool_or({encoded}), {marks} FROM {table.sql}"
-    encoded, *separated = session.row(f"{sql} LIMIT {_SAMPLE}")
+    encoded, *separated = table.session.row(f"{sql} LIMIT {_SAMPLE}")
     if encoded and listed:
         raise wrong_type(table, column)
     per_row = table.find("pos") is not None  # of an item, with blanks in its id

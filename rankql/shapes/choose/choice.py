@@ -144,7 +144,7 @@ def _has(table: Table, name: str) -> bool:
     return table.has(name) or any(name in (x, f"{column}.{x}") for x, column in fields)
 
 
-def compute_columns(session: Session, table: Table, specs: Sequence[Any]) -> Table:
+def compute_columns(table: Table, specs: Sequence[Any]) -> Table:
     """The table with the expressions and keys that the caller names."""
     for role, spec in zip(("query", "item", "item"), specs, strict=False):
         expression = isinstance(spec, str) and spec.strip() and not spec.isidentifier()
@@ -156,7 +156,7 @@ def compute_columns(session: Session, table: Table, specs: Sequence[Any]) -> Tab
             table = table.with_column(spec, *path, mentioned(table.columns, spec))
             continue
         if (isinstance(spec, tuple) and not fields) or (expression and not _has(table, spec)):
-            table = add_column(session, table, role, spec)
+            table = add_column(table, role, spec)
     return table
 
 
@@ -214,14 +214,14 @@ def choose_columns(
 _ROLES = ("query", "item")
 
 
-def suggest_query(session: Session, run: Table, qrels: Table) -> str:
+def suggest_query(run: Table, qrels: Table) -> str:
     """The columns whose queries match, if those of the names do not; or ""."""
     queries = [find_ids(replace(x, roles={}, named={}), "query", named=False) for x in (run, qrels)]
     queries = [[x for x in ids if not says(x.name, "no query")] for ids in queries]
     items = [Ids(x.roles["item"], quote(x.roles["item"])) for x in (run, qrels)]
     pairs: list[_Pair] = [(pair, (items[0], items[1])) for pair in _pairs(queries[0], queries[1])]
     sides = [Side([table], (), ()) for table in (run, qrels)]
-    measured = _measure(session, sides, pairs) if pairs else {}
+    measured = _measure(run.session, sides, pairs) if pairs else {}
     best = max(measured, key=lambda pair: measured[pair].matches, default=None)
     if best is None:
         return ""
@@ -342,21 +342,17 @@ def _sample(
     return values
 
 
-def require_one_name(
-    session: Session, table: Table, roles: Sequence[str], names: Mapping[str, str | None]
-) -> Table:
+def require_one_name(table: Table, roles: Sequence[str], names: Mapping[str, str | None]) -> Table:
     """The table, if one column has each of these roles, or several say the same.
 
     Next to the exact name of a role, or a better known one, the Columns line names the others.
     """
     for role in roles:
-        table = _require_one_name(session, table, role, names)
+        table = _require_one_name(table, role, names)
     return table
 
 
-def _require_one_name(
-    session: Session, table: Table, role: str, names: Mapping[str, str | None]
-) -> Table:
+def _require_one_name(table: Table, role: str, names: Mapping[str, str | None]) -> Table:
     if names.get(role) or role in table.roles or table.trec:
         return table
     numbers = [x for x in table.free_columns(role) if is_number(table.columns[x]) or table.text]
@@ -366,12 +362,11 @@ def _require_one_name(
         return table
     key = table.find("query", names.get("query"))
     is_class = says(chosen, "label") and find_name(weaker, ["probability"])
-    classes = f"SELECT count(DISTINCT {quote(chosen)}) <= 2 FROM {table.sql}"
-    is_class = is_class and session.value(classes)
+    is_class = is_class and table.value(f"count(DISTINCT {quote(chosen)}) <= 2")
     others = [
         x for x in (*known, *weaker)
         if x != chosen
-        and (is_class or _differ(session, table, key, role, [chosen, x]))
+        and (is_class or _differ(table, key, role, [chosen, x]))
     ]  # fmt: skip
     rivals = [x for x in others if is_class or (x in known) == (chosen in known)]
     if rivals and squash(chosen) != role and chosen != RERANKED:
@@ -384,9 +379,9 @@ def _require_one_name(
     return replace(table, context={**table.context, **said})
 
 
-def _differ(session: Session, table: Table, key: str | None, role: str, names: list[str]) -> bool:
+def _differ(table: Table, key: str | None, role: str, names: list[str]) -> bool:
     """Do two scores order items differently, or other numbers differ in a row?"""
-    first = first_rows(session, table, names, key)
+    first = first_rows(table, names, key)
     if role != "score":
         return any(one != other for *_, one, other in first.rows)
     also, lowest = (says(x, "distance") for x in names)
@@ -398,7 +393,6 @@ _FEW_QUERIES = 20
 
 
 def find_system(
-    session: Session,
     table: Table,
     columns: Mapping[str, Any],
     by: Sequence[str],
@@ -433,7 +427,7 @@ def find_system(
             for each in ([], [name])
         )
         sql = f"SELECT count(*), {counts} FROM {rows}"
-        total, queries, rankings, *each = session.row(sql)
+        total, queries, rankings, *each = table.session.row(sql)
         several = not placed and queries < rankings and says(name, "ranker")
         repeats = several or any(count < total for count in each[::2])
         if repeats and all(count == total for count in each[1::2]):

@@ -61,7 +61,7 @@ def resolve_columns(
                 raise unknown_column(role, pair[0], tables)
         for side, spec in needed.items():
             if spec is not None:
-                resolved[side] = [add_column(session, t, role, spec) for t in resolved[side]]
+                resolved[side] = [add_column(t, role, spec) for t in resolved[side]]
     for side, names in enumerate(named):
         roles = {name: "" for name in attributes if isinstance(name, str)}
         roles |= {n: role for role, n in names.items() if n and side in places.get(role, [0])}
@@ -70,18 +70,17 @@ def resolve_columns(
             for table in resolved[side]
         ]
         for table in resolved[side]:
-            _require_header(session, table)
+            _require_header(table)
     return named, resolved
 
 
-def _require_header(session: Session, table: Table) -> None:
+def _require_header(table: Table) -> None:
     """Refuse a text file without a header, whose first ids are taken for names of columns."""
     for name, role in table.named.items():
         if not table.text or role not in ("query", "item") or name in table.computed:
             continue
         value = f"CAST({quote(name)} AS VARCHAR)"  # whole numbers, if the other table has them
-        sql = f"SELECT 1 FROM {table.sql} WHERE {value} = {literal(name)} LIMIT 1"
-        lacks = name.isdecimal() or session.rows(sql)
+        lacks = name.isdecimal() or table.has_row(f"{value} = {literal(name)}")
         why = f"{table.label} has no header: its first line is data, because {name!r} is an id"
         require(not lacks, f"{why}. To read it, {column_names.ADD_HEADER}")
 
@@ -154,9 +153,7 @@ def split_key(text: Any, has: Callable[[str], bool]) -> Any:
     return tuple(parts) if len(parts) > 1 and all(map(has, parts)) else text
 
 
-def spread_qrels(
-    session: Session, runs: Sequence[Table], qrels: Table, key: Sequence[Any]
-) -> Table:
+def spread_qrels(runs: Sequence[Table], qrels: Table, key: Sequence[Any]) -> Table:
     """The judgments for all queries of a key of which they have only some columns.
 
     Two names that may be a pair, because their values match, stay one.
@@ -172,7 +169,7 @@ def spread_qrels(
             f"INTERSECT SELECT CAST({quote(key[1])} AS VARCHAR) FROM {qrels.sql}))"
             for name in key
         )
-        pair, is_key = session.row(f"SELECT {', '.join(same)}")
+        pair, is_key = qrels.session.row(f"SELECT {', '.join(same)}")
         require(
             not (pair and is_key),
             f"query={key!r} may be one key or a pair: {key[1]} is in every table, {key[0]} is "
@@ -181,7 +178,7 @@ def spread_qrels(
         if pair:
             return qrels
     others = [name for name in key if name not in parts]
-    session.note(qrels.label, f"judgments of {', '.join(parts)} hold for each {', '.join(others)}")
+    qrels.note(f"judgments of {', '.join(parts)} hold for each {', '.join(others)}")
     condition = " AND ".join(
         f"CAST(q_.{quote(x)} AS VARCHAR) = CAST(k_.{quote(x)} AS VARCHAR)" for x in parts
     )
@@ -208,7 +205,7 @@ def add_attribute(
     for group in resolved:
         if group and all(mentioned(table.columns, sql) for table in group):
             try:
-                group[:] = [add_column(session, table, argument, sql, name) for table in group]
+                group[:] = [add_column(table, argument, sql, name) for table in group]
                 date = f"CAST({quote(name)} AS DATE)"  # date_trunc gives times in some versions
                 midnight = f"SELECT bool_and({quote(name)} = {date}) FROM "
                 if all(
@@ -222,9 +219,7 @@ def add_attribute(
     raise failure or unknown_column(argument, name, tables)
 
 
-def add_column(
-    session: Session, table: Table, role: str, spec: Spec, called: str | None = None
-) -> Table:
+def add_column(table: Table, role: str, spec: Spec, called: str | None = None) -> Table:
     """The table with a computed column, which is called like its expression by default."""
     name = column_name(spec) or ""
     if table.has(name):
@@ -236,7 +231,7 @@ def add_column(
             if table.has(part) or part.isidentifier():
                 require_column(table, part, role)
             else:
-                table = add_column(session, table, role, part)
+                table = add_column(table, role, part)
         kinds = [table.columns[table.actual_name(part)] for part in spec]
         value = key_text([*map(quote, spec)], kinds)
         return table.with_column(name, value, "VARCHAR", table.sources(spec))
@@ -251,11 +246,11 @@ def add_column(
     for times in (False, True) if typed else (False,):
         source, selected = table.sql, "*"
         if typed:
-            source, selected = _with_numbers(session, table, reads, times)
+            source, selected = _with_numbers(table, reads, times)
         try:
             # A condition may have no aggregate and no window function.
             sql = f"DESCRIBE SELECT {value} FROM {source} WHERE {value} IS NULL"
-            ((_, kind, *_),) = session.rows(sql)  # of one column
+            ((_, kind, *_),) = table.session.rows(sql)  # of one column
             return table.with_column(called or name, value, kind, reads, source, selected)
         except (duckdb.Error, ValueError) as error:
             failure = failure or error
@@ -268,18 +263,16 @@ def add_column(
     ) from failure
 
 
-def _with_numbers(
-    session: Session, table: Table, columns: Sequence[str], times: bool
-) -> tuple[str, str]:
+def _with_numbers(table: Table, columns: Sequence[str], times: bool) -> tuple[str, str]:
     """A source whose columns of numbers are numbers, and what selects them as they are again.
 
     times: those of times in text are times.
     """
-    kinds = {column: number_type(session, table, column) for column in columns}
+    kinds = {column: number_type(table, column) for column in columns}
     others = [x for x, kind in kinds.items() if not kind and is_text(table.columns[x])]
     for name in others if times else ():
         sql = f"SELECT count({quote(name)}) = count(TRY_CAST({quote(name)} AS TIMESTAMP)) FROM "
-        kinds[name] = "TIMESTAMP" * session.value(sql + table.sql)
+        kinds[name] = "TIMESTAMP" * table.session.value(sql + table.sql)
     typed = {quote(name): kind for name, kind in kinds.items() if kind}
     casts = ", ".join(f"CAST({column} AS {kind}) AS {column}" for column, kind in typed.items())
     row = f"{INTERNAL_PREFIX}text"

@@ -75,20 +75,20 @@ def _number_rows(table: Table) -> Table:
     )
 
 
-def require_one_row(session: Session, table: Table, column: str, system: str | None) -> None:
+def require_one_row(table: Table, column: str, system: str | None) -> None:
     """Refuse two lists for one query."""
     keys = [table.roles["query"], *([table.actual_name(system)] if system else [])]
     names = ", ".join(map(quote, keys))
     repeated = f"SELECT {names} FROM {table.sql} GROUP BY {names} HAVING count(*) > 1"
-    for row in session.rows(f"{repeated} ORDER BY {names} LIMIT 1"):
+    for row in table.session.rows(f"{repeated} ORDER BY {names} LIMIT 1"):
         raise Question(
             f"{table.label} has several rows for query {row[0]!r}, but {column} is a list, so one "
             f"row is expected ({keys[0]} is read as the query). Keep one of them",
-            _keys_of_rows(session, table, system),
+            _keys_of_rows(table, system),
         )
 
 
-def _keys_of_rows(session: Session, table: Table, system: str | None) -> list[Call]:
+def _keys_of_rows(table: Table, system: str | None) -> list[Call]:
     """The columns that tell apart the rows of a query, as the system or as parts of its key."""
     key, columns = table.roles["query"], table.own_columns
     parts = [*table.computed.get(key, [key])]
@@ -103,11 +103,11 @@ def _keys_of_rows(session: Session, table: Table, system: str | None) -> list[Ca
     depths = [] if system else [x for x in columns if is_called(x, _DEPTHS) and x not in parts]
     for name in depths:  # a row of each cutoff
         count = ", ".join(map(quote, (*parts, name)))
-        if session.value(f"SELECT count(DISTINCT ({count})) = count(*) FROM {table.sql}"):
+        if table.value(f"count(DISTINCT ({count})) = count(*)"):
             calls.append({"system": name})
     for names in keys:
         count = ", ".join(quote(x) for x in (*names, system) if x)
-        if session.value(f"SELECT count(DISTINCT ({count})) = count(*) FROM {table.sql}"):
+        if table.value(f"count(DISTINCT ({count})) = count(*)"):
             if says(names[-1], "system") and not system:
                 calls.insert(0, {"system": names[-1]})
             else:

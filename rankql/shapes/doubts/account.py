@@ -73,17 +73,17 @@ def _list_doubts(
     session: Session, inputs: Inputs, named: frozenset[str], doubts: Sequence[Doubt]
 ) -> Iterator[Callable[[], Iterable[str]]]:
     for table in inputs.runs.values() or inputs.judging:
-        every = cache(lambda table=table: _count_queries(session, table) // _QUERIES + 1)
+        every = cache(lambda table=table: _count_queries(table) // _QUERIES + 1)
         judged = Reading(session, inputs.qrels, every) if inputs.qrels else None
         pair = Pair(Reading(session, table, every), judged, named)
         yield from (partial(doubt, pair) for doubt in doubts)
 
 
-def _count_queries(session: Session, table: Table) -> int:
+def _count_queries(table: Table) -> int:
     if table.lists:
-        return int(session.value(f"SELECT count(*) FROM {table.lists.table.sql}"))
+        return int(table.session.value(f"SELECT count(*) FROM {table.lists.table.sql}"))
     key = quote(table.roles["query"])
-    return int(session.value(f"SELECT approx_count_distinct({key}) FROM {table.sql}"))
+    return int(table.value(f"approx_count_distinct({key})"))
 
 
 def _name_unread(session: Session, inputs: Inputs) -> Inputs:
@@ -196,7 +196,7 @@ def _order_of_lists(pair: Pair) -> Iterator[str]:
 
 
 def _order_of_scores(pair: Pair) -> Iterator[str]:
-    return order_of_scores(pair.run.session, pair.run.table, pair.named)
+    return order_of_scores(pair.run.table, pair.named)
 
 
 def _split_by_type(pair: Pair) -> Sequence[str]:
@@ -413,7 +413,7 @@ def _other_lists(pair: Pair) -> Iterator[str]:
             if kind.endswith("[][]") or says(name, "ordering"):
                 continue
             try:
-                ids = find_items(side.session, side.source, "retrieved", name, set())
+                ids = find_items(side.source, "retrieved", name, set())
             except Question:
                 continue
             of_id = "DOUBLE" if kind.startswith(("DOUBLE", "FLOAT")) else "VARCHAR"

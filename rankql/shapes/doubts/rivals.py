@@ -104,7 +104,7 @@ def other_orders(pair: Pair) -> Iterator[str]:
     if "pos" not in roles or "score" in roles or table.is_assumed("pos"):
         return
     for name in [x for x in numbers if says(x, "prediction")]:
-        first = first_rows(pair.run.session, table, [place, name])
+        first = first_rows(table, [place, name])
         if {row[3] for row in first.rows} - {0, 1, None}:  # not flags
             yield from other_order(table, first, place, _order_by(name))
 

@@ -15,7 +15,6 @@ from rankql.core.evaluation.checks.looks import LAST
 from rankql.core.evaluation.checks.record import UNREAD_GRADES, Check, Evidence, Facts, write
 from rankql.core.metrics.macros import quote
 from rankql.core.metrics.metric_record import reads_grades
-from rankql.core.tables.session import Session
 from rankql.core.tables.tables import Table, format_mapping, is_number, is_text
 
 # Grades have 2 to so many values; of more among the first rows, a column has none.
@@ -37,13 +36,13 @@ _TEXT = (
 )
 
 
-def note_unread_grades(session: Session, table: Table) -> None:
+def note_unread_grades(table: Table) -> None:
     """Note on labels that no role has, where nothing is shown."""
-    for facts in _find(session, table):
-        session.note(table.label, write(_TEXT, facts), UNREAD_GRADES)
+    for facts in _find(table):
+        table.note(write(_TEXT, facts), UNREAD_GRADES)
 
 
-def _find(session: Session, table: Table) -> Iterator[Facts]:
+def _find(table: Table) -> Iterator[Facts]:
     """The columns of judgments that may have the grades, if all items have one."""
     if not table.has_one_grade or table.lists or "item" not in table.roles:
         return
@@ -53,7 +52,9 @@ def _find(session: Session, table: Table) -> Iterator[Facts]:
         distinct = f"SELECT DISTINCT {value} AS v FROM {{}} WHERE v IS NOT NULL ORDER BY v"
         for rows in (f"(FROM {table.sql} LIMIT {_FIRST_ROWS})", table.sql):
             few = is_text(kind) or is_number(kind)
-            found = session.rows(f"{distinct.format(rows)} LIMIT {_LEVELS + 1}") if few else []
+            found = (
+                table.session.rows(f"{distinct.format(rows)} LIMIT {_LEVELS + 1}") if few else []
+            )
             if len(found) > _LEVELS:
                 break
         if not 2 <= len(found) <= _LEVELS:
@@ -61,7 +62,9 @@ def _find(session: Session, table: Table) -> Iterator[Facts]:
         sql = f"""SELECT count(*), count(*) FILTER (q > 1), count(*) FILTER (v > 1) FROM
             (SELECT count(DISTINCT {query}) AS q, count(DISTINCT {value}) AS v FROM {table.sql}
             GROUP BY {{}})""".format
-        (total, _, count), (items, repeated, unlike) = (session.row(sql(x)) for x in (query, item))
+        (total, _, count), (items, repeated, unlike) = (
+            table.session.row(sql(x)) for x in (query, item)
+        )
         if 2 * count > total and (unlike or repeated < _REPEATED * items):
             values = [str(x) for (x,) in found]
             numbers = is_number(kind) or all(parse_number(x) is not None for x in values)
@@ -87,7 +90,7 @@ def _unread_grades(evidence: Evidence) -> Iterable[Facts]:
     graded = [x for x in metrics if not (x.record and x.record.reads_judged)]
     if metrics and not (graded and reads_grades(graded)):
         return
-    found = [x for y in evidence.inputs.judging for x in _find(evaluation.session, y)]
+    found = [x for y in evidence.inputs.judging for x in _find(y)]
     if not found:
         return
     judged = "(SELECT *, rel IS NOT NULL AS known FROM run)"

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rankql.core.metrics.macros import quote
-from rankql.core.tables.reader import Reader
 from rankql.core.tables.tables import Table
 from rankql.shapes.open import plain
 from rankql.shapes.open.answers import Rows
@@ -47,7 +46,7 @@ def _label(result: Mapping[str, Any]) -> Any:
     return ", ".join(label) if isinstance(label, list) else label
 
 
-def open_responses(reader: Reader, table: Table) -> Table:
+def open_responses(table: Table) -> Table:
     """The table with a row for each submitted response of argilla's flat records.
 
     Records without one stay, with no label.
@@ -58,11 +57,11 @@ def open_responses(reader: Reader, table: Table) -> Table:
     lists = [quote(f"{name}.responses{x}") for x in ("", ".users", ".status")]
     kept = f"list_filter(list_zip({', '.join(lists)}), lambda x_: x_[3] = 'submitted')"
     sums = f"sum(len({lists[0]})), sum(len({kept}))"
-    every, submitted = reader.row(f"SELECT {sums} FROM {table.sql}")
+    every, submitted = table.row(sums)
     if every != submitted:
         others = f"{every - submitted:,} of {every:,} responses are drafts or discarded"
-        reader.note(table.label, f"{others}: left out")
+        table.note(f"{others}: left out")
     rows = f"SELECT *, unnest(if(len({kept}) > 0, {kept}, [NULL])) AS x_ FROM {table.sql}"
     labels = f"x_[1] AS {quote(name)}, x_[2] AS annotator"
     sql = f"(SELECT * EXCLUDE ({', '.join(lists)}, x_), {labels} FROM ({rows}))"
-    return reader.describe(table.label, sql, ordered=table.ordered)
+    return table.describe(sql, ordered=table.ordered)

@@ -450,7 +450,7 @@ def _load_keyed(reader: Reader, label: str, data: Mapping[Any, Any]) -> Table:
     return load_objects(reader, label, [{"key": key, **x} for key, x in data.items()])
 
 
-def open_hits(reader: Reader, table: Table) -> Table:
+def open_hits(table: Table) -> Table:
     """The table with the list of hits of answers, which a frame or a file has in a column."""
     for (name, *inner), field in HITS:
         kind = table.columns.get(name, "")
@@ -458,7 +458,7 @@ def open_hits(reader: Reader, table: Table) -> Table:
         if kind.startswith("STRUCT(") and nested and not table.has("retrieved"):
             value = quote(name) + "".join(f"[{literal(x)}]" for x in inner)
             sql = f"(SELECT * EXCLUDE ({quote(name)}), {value} AS retrieved FROM {table.sql})"
-            return replace(table, sql=sql, columns=reader.describe(table.label, sql).columns)
+            return replace(table, sql=sql, columns=table.describe(sql).columns)
     return table
 
 

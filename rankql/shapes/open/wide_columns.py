@@ -10,7 +10,6 @@ from itertools import chain, pairwise
 from rankql.core.base.column_names import RELEVANT, RETRIEVED, ROLES, find_name
 from rankql.core.base.errors import require
 from rankql.core.metrics.macros import literal, quote
-from rankql.core.tables.reader import Reader
 from rankql.core.tables.tables import Table, is_text, same_kind
 
 _NUMBERED = re.compile(r"(.*?)[-_ ]?(\d{1,3})")
@@ -18,7 +17,7 @@ _NUMBERED = re.compile(r"(.*?)[-_ ]?(\d{1,3})")
 _STEMS = ("", "rec", "top", *ROLES["item"])
 
 
-def fold_columns(reader: Reader, table: Table) -> Table:
+def fold_columns(table: Table) -> Table:
     """The table with a list for columns that differ in a running number, as item_1 and item_2.
 
     The numbers next to them, as score_1 and rel_1, are fields of its elements.
@@ -52,11 +51,11 @@ def fold_columns(reader: Reader, table: Table) -> Table:
             cells = [*map(whole.format, cells)]
         gap = " OR ".join(f"{x} IS NULL AND {y} IS NOT NULL" for x, y in pairwise(cells))
         require(
-            not reader.rows(f"SELECT 1 FROM {table.sql} WHERE {gap} LIMIT 1"),
+            not table.has_row(gap),
             f"{table.label}: {place} are the places of a list, but one without an id comes before "
             "an id. Move the ids up",
         )
-        reader.note(table.label, f"{place} are read as one list of ids, in this order")
+        table.note(f"{place} are read as one list of ids, in this order")
         beside = {x: y for x, y in numbers.items() if len(ids) == 1 and len(y) == len(columns)}
         used += [*columns, *chain.from_iterable(beside.values())]
         if beside:
@@ -72,4 +71,4 @@ def fold_columns(reader: Reader, table: Table) -> Table:
         return table
     others = f"* EXCLUDE ({', '.join(map(quote, used))})"
     sql = f"(SELECT {others}, {', '.join(fields)} FROM {table.sql})"
-    return replace(table, sql=sql, columns=reader.describe(table.label, sql).columns)
+    return replace(table, sql=sql, columns=table.describe(sql).columns)

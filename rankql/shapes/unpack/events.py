@@ -33,7 +33,7 @@ def map_events(
         event, grades = grades
     if not isinstance(grades, Mapping):
         return columns, [*tables]
-    mapped = [_map_events(session, table, event, grades) for table in tables]
+    mapped = [_map_events(table, event, grades) for table in tables]
     return {**columns, "rel": GRADE_OF_EVENT}, mapped
 
 
@@ -45,14 +45,12 @@ def require_event_grades(grades: Mapping[Any, Any]) -> None:
     require(ok, f"rel must map events (text) to grades, as {{'buy': 3, 'click': 1}}, not {grades}")
 
 
-def _map_events(
-    session: Session, table: Table, column: str | None, grades: Mapping[Any, Any]
-) -> Table:
+def _map_events(table: Table, column: str | None, grades: Mapping[Any, Any]) -> Table:
     """The table with the grades of its events, in a column of this or a known name."""
     require_event_grades(grades)
     known, rel = (*column_names.EVENTS, *column_names.ROLES["rel"]), format_mapping(grades)
     if column is not None and not (table.has(column) or column.isidentifier()):
-        table = add_column(session, table, "rel", column)
+        table = add_column(table, "rel", column)
     graded = ", ".join(map(literal, grades))
     texts = [name for name, kind in table.columns.items() if is_text(kind)]
     event = column_names.find_name(texts, known)
@@ -67,10 +65,10 @@ def _map_events(
                 f"{', '.join(flags)}. Pass {format_mapping(grades, event)}, or drop {event}"
             )
         columns = dict(zip(flags, grades.values(), strict=True))
-        return _with_grades(table, columns, _read_flags(session, table, columns, rel), flags)
+        return _with_grades(table, columns, _read_flags(table, columns, rel), flags)
     if event not in texts:
         cells = (f"SELECT bool_and({quote(x)} IN ({graded})) FROM {table.sql}" for x in texts)
-        names = [x for x, sql in zip(texts, cells, strict=True) if session.value(sql)]
+        names = [x for x, sql in zip(texts, cells, strict=True) if table.session.value(sql)]
         raise Question(
             f"{rel} needs a text column in {table.label}: one of {', '.join(known)}; or a column "
             f"of yes and no for each grade. Found: {', '.join(table.own_columns)}",
@@ -79,7 +77,7 @@ def _map_events(
         )
     value = f"CAST({quote(event)} AS VARCHAR)"
     others = f"SELECT DISTINCT {value} FROM {table.sql} WHERE {value} NOT IN ({graded})"
-    if rows := session.rows(f"{others} ORDER BY ALL LIMIT 3"):
+    if rows := table.session.rows(f"{others} ORDER BY ALL LIMIT 3"):
         raise RankqlError(
             f"{table.label}: {rel} has no grade for {event} "
             f"{', '.join(repr(name) for (name,) in rows)}. Add one, such as 0"
@@ -102,7 +100,7 @@ def _with_grades(
     )
 
 
-def _read_flags(session: Session, table: Table, grades: Mapping[str, float], rel: str) -> str:
+def _read_flags(table: Table, grades: Mapping[str, float], rel: str) -> str:
     """The highest grade of the columns that are true, else 0."""
     values, sum_of_grades = [], " + ".join(f"{x:g} * {name}" for name, x in grades.items())
     for name, grade in grades.items():
@@ -110,7 +108,9 @@ def _read_flags(session: Session, table: Table, grades: Mapping[str, float], rel
         true = f"(TRY_CAST({value} AS BOOLEAN) OR {text_number(name)} = 1)"
         no = f"(NOT TRY_CAST({value} AS BOOLEAN) OR {text_number(name)} = 0)"
         sql = f"SELECT {value} FROM {table.sql} WHERE {value} IS NOT NULL"
-        for (other,) in session.rows(f"{sql} AND NOT coalesce({true} OR {no}, false) LIMIT 1"):
+        for (other,) in table.session.rows(
+            f"{sql} AND NOT coalesce({true} OR {no}, false) LIMIT 1"
+        ):
             raise RankqlError(
                 f"{table.label}: {name} has {other!r}, but {rel} reads it as yes or no: true, "
                 f"false, 1, 0 or NULL. For numbers write an expression: rel='{sum_of_grades}'"

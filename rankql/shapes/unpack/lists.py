@@ -101,16 +101,16 @@ def unnest_lists(
     item = columns.get("item")
     names = item if isinstance(item, list | tuple) else [item]
     others = " ".join(map(str, (*attributes, *columns.values())))
-    runs = {name: unpack_cells(session, table, names, others) for name, table in runs.items()}
-    qrels = qrels and unpack_cells(session, qrels, names, others)
+    runs = {name: unpack_cells(table, names, others) for name, table in runs.items()}
+    qrels = qrels and unpack_cells(qrels, names, others)
     if options.get("groups") and qrels:
-        qrels = split_groups(session, qrels)
+        qrels = split_groups(qrels)
     elif options.get("groups"):
-        runs = {name: split_groups(session, table) for name, table in runs.items()}
+        runs = {name: split_groups(table) for name, table in runs.items()}
     specs = named_columns(runs, qrels, columns)
     for name, table in runs.items():
-        runs[name] = compute_columns(session, table, (*specs[0], None if qrels else specs[1][1]))
-    qrels = qrels and compute_columns(session, qrels, specs[1])
+        runs[name] = compute_columns(table, (*specs[0], None if qrels else specs[1][1]))
+    qrels = qrels and compute_columns(qrels, specs[1])
     values = (columns.get(role) for role in ("rel", "pos", "score"))
     numbered = [name for name in values if isinstance(name, str)]
     taken = {*attributes, *numbered}
@@ -119,12 +119,12 @@ def unnest_lists(
     def find_ranked() -> Items:
         named = specs[0][1]
         ranked = ("retrieved", named, taken, paired, () if paired else numbered)
-        return {x: find_items(session, t, *ranked) for x, t in runs.items()}
+        return {x: find_items(t, *ranked) for x, t in runs.items()}
 
     run_items, before = find_ranked(), runs
     if qrels is None and not paired:
         rel = columns.get("rel")
-        runs = {x: join_grades(session, t, run_items[x], rel) for x, t in runs.items()}
+        runs = {x: join_grades(t, run_items[x], rel) for x, t in runs.items()}
         if any(table is not before[x] for x, table in runs.items()):
             run_items = find_ranked()
     listed = any(x.column for ids in run_items.values() for x in ids)
@@ -134,7 +134,7 @@ def unnest_lists(
                 if columns.get("rel") and (table.known("pos") or table.known("score")):
                     continue  # a row per item, and lists of something else
                 rows = specs[0][1] or table.known("item") or not lists_of(table)
-                found = [] if rows else find_items(session, table, "relevant", None, taken)
+                found = [] if rows else find_items(table, "relevant", None, taken)
                 require_known_lists(table, specs[0][1], (), found)
             return runs, None, columns
         flags = {n: _find_flag(t, run_items[n], columns.get("rel")) for n, t in runs.items()}
@@ -145,7 +145,7 @@ def unnest_lists(
             for name, table in runs.items():
                 item = min(run_items[name], key=lambda x: x.rank)
                 choice, flag = Choice((ROW, ROW), (item, item)), flags[name]
-                runs[name] = _read_run(session, table, choice, attributes, options, scores, flag)
+                runs[name] = _read_run(table, choice, attributes, options, scores, flag)
                 alone = before[name].has(flag)  # a list of its own
                 session.note(
                     table.label,
@@ -163,16 +163,14 @@ def unnest_lists(
         for name, each in zip(runs, choices, strict=False):
             both = each.items if each else ()
             for own_ids in both:
-                runs[name] = _split_cells(session, runs[name], own_ids, both)
+                runs[name] = _split_cells(runs[name], own_ids, both)
     scores = _names_of(numbers, "score", LIST_SCORES)
     unnested = {
-        name: _read_run(session, table, choice, attributes, options, scores)
+        name: _read_run(table, choice, attributes, options, scores)
         for (name, table), choice in zip(runs.items(), choices, strict=False)
     }
     judging = zip([qrels] if qrels else runs.values(), choices, strict=False)
-    judged = [
-        (*_read_side(session, table, each, 1), each.items[1]) for table, each in judging if each
-    ]
+    judged = [(*_read_side(table, each, 1), each.items[1]) for table, each in judging if each]
     if not judged:
         return unnested, qrels, columns
     table, column, _ = judged[0]
@@ -205,7 +203,7 @@ def _find_judged(
             key = isinstance(spec, tuple) and spec[0].partition(".")[0] not in used  # of both lists
             own = spec if specs[1] != specs[0] or key else None
             paired = specs[0][1] is not None and own is not None
-            ids = find_items(session, table, "relevant", own, taken, paired)
+            ids = find_items(table, "relevant", own, taken, paired)
             judged[name] = [x for x in ids if x.column not in used]
             require_known_lists(table, own, run_items[name], judged[name])
         return judged
@@ -215,7 +213,7 @@ def _find_judged(
             "qrels has lists of retrieved ids, as a run. Pass several runs as a dict, such as "
             "{'a': a, 'b': b}, without qrels, because their relevant ids are in the same table"
         )
-    items = find_items(session, qrels, "relevant", specs[1][1], taken)
+    items = find_items(qrels, "relevant", specs[1][1], taken)
     for name, table in runs.items():
         require_known_list(table, run_items[name], specs[0][1])
     require_known_list(qrels, items, specs[1][1])
@@ -260,9 +258,9 @@ def _read_judged(
     rel, names = grades
     lists = []
     for table, column, item in judged:
-        ids = _read_lists(session, table, column, rel, item)
+        ids = _read_lists(table, column, rel, item)
         other = find_list(table, "retrieved") if attributes is None else None
-        lists.append((table, _add_numbers(session, table, ids, names, other)))
+        lists.append((table, _add_numbers(table, ids, names, other)))
     (table, first), (_, column, item) = lists[0], judged[0]
     others = [_other_columns(table, attributes or ())]
     if attributes is None:
@@ -303,7 +301,7 @@ def _find_flag(table: Table, items: Sequence[Ids], rel: Any) -> str:
     return find_name(fields_of(table.columns[column]), "flag", "grades", "rel") or ""
 
 
-def _read_side(session: Session, table: Table, choice: Choice, side: int) -> tuple[Table, str]:
+def _read_side(table: Table, choice: Choice, side: int) -> tuple[Table, str]:
     """The table with the query and the item as roles, and the column of lists with the ids."""
     query, item = choice.queries[side], choice.items[side]
     roles = table.roles if query is ROW else {**table.roles, "query": query.name}
@@ -311,10 +309,10 @@ def _read_side(session: Session, table: Table, choice: Choice, side: int) -> tup
     table = replace(table, roles=roles, context={**table.context, **decided})
     if not item.column:
         table = replace(table, roles={**table.roles, "item": item.name})
-    return _split_cells(session, table, item, choice.items), item.column
+    return _split_cells(table, item, choice.items), item.column
 
 
-def _split_cells(session: Session, table: Table, item: Ids, both: Sequence[Ids]) -> Table:
+def _split_cells(table: Table, item: Ids, both: Sequence[Ids]) -> Table:
     """The table with a list in place of each cell that has ids, or a number for each id."""
     if not item.column or is_nested(table.columns[item.column]):
         return table
@@ -327,14 +325,12 @@ def _split_cells(session: Session, table: Table, item: Ids, both: Sequence[Ids])
     texts = [x for x, kind in table.columns.items() if kind == "VARCHAR" and x not in ids]
     for name in texts if item.reading else ():
         numbers = f"TRY_CAST({split_cell(name, item.reading)} AS DOUBLE[])"
-        sql = f"SELECT bool_and(len({numbers}) = len({values})) FROM {table.sql}"
-        if session.value(sql):
+        if table.value(f"bool_and(len({numbers}) = len({values}))"):
             table = table.with_values(name, numbers, "DOUBLE[]")
     return replace(table.with_values(item.column, values, "VARCHAR[]"), origins=origins)
 
 
 def _read_run(
-    session: Session,
     table: Table,
     choice: Choice | None,
     attributes: Sequence[str],
@@ -348,11 +344,11 @@ def _read_run(
     """
     if choice is None:
         return table
-    table, column = _read_side(session, table, choice, 0)
+    table, column = _read_side(table, choice, 0)
     if not column:
         return table
-    require_one_row(session, table, column, options.get("system"))
-    lists = _read_lists(session, table, column, 1, choice.items[0])
+    require_one_row(table, column, options.get("system"))
+    lists = _read_lists(table, column, 1, choice.items[0])
     field = find_field(table, column, scores[0]) if len(scores) == 1 else None
     if options.get("order") == "list" and table.columns[column].endswith("]"):
         lists = lists._replace(scored=False)
@@ -360,7 +356,7 @@ def _read_run(
         grade = fields_of(table.columns[column])[field].of("x_")
         lists = lists._replace(grade=f"CAST({grade} AS DOUBLE)", numbers=field, number=field)
     elif not lists.scored:
-        lists = _add_numbers(session, table, lists, scores, find_list(table, "relevant"))
+        lists = _add_numbers(table, lists, scores, find_list(table, "relevant"))
     roles, columns = {**table.roles, "item": lists.column}, table.columns
     if lists.scored or lists.numbers:
         positions = table.known("pos")  # of the row, not of its ids
@@ -375,7 +371,7 @@ def _read_run(
         element = "x_[3]" if lists.item == "x_[1]" else "x_"  # beside its number
         number += f", {fields_of(table.columns[column])[flag].of(element)} AS rel"
     others = _other_columns(replace(table, columns=columns), attributes)
-    unnested = _load(session, table, _unnest(table, lists, others, number), roles, origins)
+    unnested = _load(table, _unnest(table, lists, others, number), roles, origins)
     return replace(unnested, lists=_elements(table, column, choice.items[0], lists, flag))
 
 
@@ -387,7 +383,7 @@ def _elements(table: Table, column: str, item: Ids, lists: _Lists, flag: str = "
     return Elements(table, column, sql, item.sql, frozenset(used), lists.numbers, item.number)
 
 
-def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids) -> _Lists:
+def _read_lists(table: Table, column: str, rel: Any, item: Ids) -> _Lists:
     """How to read the ids and grades of a column of lists.
 
     rel: the argument of the caller; 1 if the ids need no grades. item: the field with the ids.
@@ -396,21 +392,20 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids
     lists, graded = _Lists(item.name, name, item.sql), f"grades in {column}"
     if not kind.endswith("]"):  # {"id": grade}
         if kind.startswith("STRUCT("):
-            fields = session.describe(table.label, f"(SELECT {name}.* FROM {table.sql})").columns
+            fields = table.describe(f"(SELECT {name}.* FROM {table.sql})").columns
             finite = " AND ".join(
                 f"count({quote(x)}) = count(*) FILTER (isfinite({text_number(x)}))"
                 for x, kind in fields.items()
                 if is_text(kind)
             )
-            rows = f"SELECT {finite or 'true'} FROM (SELECT {name}.* FROM {table.sql})"
             numbers = all(is_number(kind) or is_text(kind) for kind in fields.values())
-            if not numbers or not session.value(rows):
+            if not numbers or not table.value(f"{finite or 'true'} FROM (SELECT {name}.*", ")"):
                 raise wrong_type(table, column)
         return lists._replace(values=item.lists, grade=item.number, assumed=graded, scored=True)
     elements = f"(SELECT unnest({name}) AS x_ FROM {table.sql})"
     if kind.endswith("[][]"):
         wrong = f"len(x_) <> 2 OR NOT coalesce(isfinite({item.number}), false)"
-        if session.rows(f"SELECT 1 FROM {elements} WHERE {wrong} LIMIT 1"):
+        if table.session.rows(f"SELECT 1 FROM {elements} WHERE {wrong} LIMIT 1"):
             require(
                 rel is not None,
                 f"{table.label}: {column} has lists of lists. If one item of each inner list "
@@ -418,14 +413,14 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids
                 "list, which no metric counts",
             )
             raise wrong_type(table, column)
-        refuse_rounded(session, table, column, "unnest(x_)[1]", kind)
+        refuse_rounded(table, column, "unnest(x_)[1]", kind)
         return lists._replace(grade=item.number, assumed=graded, scored=True)
     if kind.startswith("STRUCT("):
         paths, field = fields_of(kind), item.name.removeprefix(f"{column}.")
         fields = {name: path.kind for name, path in paths.items()}
         if field in fields:  # not a key of several
             ids = paths[field].of("unnest(x_)")
-            refuse_rounded(session, table, column, ids, fields[field])
+            refuse_rounded(table, column, ids, fields[field])
         names = [rel] if isinstance(rel, str) else rel if isinstance(rel, list | tuple) else []
         named = (names and find_field(table, column, str(names[0]))) or ""
         if isinstance(rel, Mapping | list | tuple) or (names and not named):
@@ -441,12 +436,12 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids
         field = names[0] if named else grade  # as the caller writes it
         return lists._replace(assumed="", field=str(field)) if read else lists
     if kind.startswith("JSON"):  # a JSON file with numbers and text, or with nothing in the lists
-        if session.rows(
+        if table.session.rows(
             f"SELECT 1 FROM {elements} WHERE json_type(x_) IN ('OBJECT', 'ARRAY') LIMIT 1"
         ):
             raise wrong_type(table, column)
         return lists
-    refuse_rounded(session, table, column, "unnest(x_)", kind)
+    refuse_rounded(table, column, "unnest(x_)", kind)
     return lists
 
 
@@ -469,9 +464,7 @@ def _unnest(table: Table, lists: _Lists, others: str, number: str) -> str:
     )
 
 
-def _add_numbers(
-    session: Session, table: Table, lists: _Lists, names: Sequence[str], other: str | None
-) -> _Lists:
+def _add_numbers(table: Table, lists: _Lists, names: Sequence[str], other: str | None) -> _Lists:
     """The lists with the grades or scores of their ids, if a column of one of these names has them.
 
     other: the lists of the other side, to which numbers of as many ids may belong.
@@ -494,7 +487,7 @@ def _add_numbers(
         fits = [*map("{} AND {}".format, counts, lacking)]
     checks = map("bool_and(coalesce({}, {} IS NULL))".format, fits, sides)
     more = " OR ".join(f"bool_and(coalesce({x}, true))" for x in lacking)
-    more, fit, *others = session.row(f"SELECT {more}, {', '.join(checks)} FROM {table.sql}")
+    more, fit, *others = table.row(f"{more}, {', '.join(checks)}")
     shared = name in names and says(name, "grade list") and says(name, "score list")
     if not fit and ((shared and any(others)) or (more and says(name, "grade list"))):
         return lists  # grades of more ids are judgments
@@ -537,17 +530,15 @@ def _load_qrels(
     roles = {"query": table.roles["query"], "item": first.column}
     roles |= {} if first.fields else {"rel": first.graded}
     origins = {first.graded: first.assumed} if first.assumed else {}
-    rows = _load(session, table, f"(SELECT DISTINCT * FROM ({sql}))", roles, origins)
+    rows = _load(table, f"(SELECT DISTINCT * FROM ({sql}))", roles, origins)
     return replace(rows, empty=empty)
 
 
-def _load(
-    session: Session, table: Table, sql: str, roles: dict[str, str], origins: dict[str, str]
-) -> Table:
+def _load(table: Table, sql: str, roles: dict[str, str], origins: dict[str, str]) -> Table:
     """The rows of a table with lists, unnested once: several queries read them."""
     of_run = {x: value for x, value in table.context.items() if x != "system" or "rel" not in roles}
     fields: dict[str, Any] = {"origins": {**table.origins, **origins}, "context": of_run}
-    return session.load(table.label, sql, text=False, unit="ids", roles=roles, **fields)
+    return table.load(sql, text=False, unit="ids", roles=roles, **fields)
 
 
 def _require_equal_lists(session: Session, relevant: Sequence[tuple[Table, _Lists]]) -> None:

@@ -40,12 +40,12 @@ def make_tidy(session: Session, tables: TidyTables, by: Mapping[str, str]) -> Ti
     of_runs, of_qrels = tidy.names
     qrels, numbers = tidy.qrels, ("pos", "score")
     runs = {
-        x: require_one_name(session, table, numbers if qrels else ("rel", *numbers), of_runs)
+        x: require_one_name(table, numbers if qrels else ("rel", *numbers), of_runs)
         for x, table in tidy.runs.items()
     }
     if qrels:
-        qrels, of_qrels = assume_grades(session, qrels, of_qrels)
-        qrels = require_one_name(session, qrels, ("rel",), of_qrels)
+        qrels, of_qrels = assume_grades(qrels, of_qrels)
+        qrels = require_one_name(qrels, ("rel",), of_qrels)
     return replace(tidy, runs=runs, qrels=qrels, names=(of_runs, of_qrels))
 
 
@@ -55,13 +55,13 @@ def _unpack(session: Session, tables: TidyTables, by: Mapping[str, str]) -> Tidy
     """
     options, qrels, about = tables.options, tables.qrels, tables.attributes
     columns: Mapping[str, Any] = {role: options.get(role) for role in ROLES}
-    runs = {x: _without_empty(session, table, columns, by) for x, table in tables.runs.items()}
-    qrels = qrels and _without_empty(session, _keep_one_kind(session, qrels), columns, by)
+    runs = {x: _without_empty(table, columns, by) for x, table in tables.runs.items()}
+    qrels = qrels and _without_empty(_keep_one_kind(qrels), columns, by)
     runs, system = _open_systems(session, runs, tables.system, columns, [*by])
     options = {**options, "system": system}
     before = opened = [*runs.values()]
     if qrels and isinstance(columns.get("query"), list | tuple):
-        qrels = computed.spread_qrels(session, opened, qrels, columns["query"])
+        qrels = computed.spread_qrels(opened, qrels, columns["query"])
     words = (re.findall(r"\w+", getattr(name, "sql", name)) for name in by)
     read = [*by, *itertools.chain(*words), system, options.get("forbidden")]
     read = [name for name in read if name]
@@ -73,7 +73,7 @@ def _unpack(session: Session, tables: TidyTables, by: Mapping[str, str]) -> Tidy
     for name, argument in by.items():
         groups = computed.add_attribute(session, name, argument, groups[::-1])[::-1]
     if options["order"] == "rows":
-        numbered = (number_rows(session, x, of_runs, system) for x in groups[0])
+        numbered = (number_rows(x, of_runs, system) for x in groups[0])
         groups[0] = [*numbered]
     opened, judging, abouts = groups
     runs = dict(zip(runs, opened, strict=True))
@@ -84,9 +84,7 @@ def _unpack(session: Session, tables: TidyTables, by: Mapping[str, str]) -> Tidy
     )  # fmt: skip
 
 
-def _without_empty(
-    session: Session, table: Table, columns: Mapping[str, Any], by: Iterable[str]
-) -> Table:
+def _without_empty(table: Table, columns: Mapping[str, Any], by: Iterable[str]) -> Table:
     """The table without columns that are NULL in all rows, if others have a name of their role."""
     unnamed = [table.known(role) for role, name in columns.items() if name is None]
     several = dict.fromkeys(name for names in unnamed if len(names) > 1 for name in names)
@@ -94,7 +92,7 @@ def _without_empty(
     if not doubtful:
         return table
     values = (f"EXISTS (FROM {table.sql} WHERE {quote(name)} IS NOT NULL)" for name in doubtful)
-    filled = dict(zip(doubtful, session.row(f"SELECT {', '.join(values)}"), strict=True))
+    filled = dict(zip(doubtful, table.session.row(f"SELECT {', '.join(values)}"), strict=True))
     kept = {name: kind for name, kind in table.columns.items() if filled.get(name, True)}
     return replace(table, columns=kept) if any(filled.values()) else table
 
@@ -104,7 +102,7 @@ def _open_systems(
 ) -> tuple[Runs, str | None]:
     """The runs, with the column of the systems: the one that the caller names, or a known one."""
     if system is None:
-        if None in runs and (name := find_system(session, runs[None], columns, by)):
+        if None in runs and (name := find_system(runs[None], columns, by)):
             context = {**runs[None].context, "system": name}
             return {None: replace(runs[None], context=context)}, name
         return runs, None
@@ -114,13 +112,11 @@ def _open_systems(
     spec = system if isinstance(system, str) else tuple(system)
     if isinstance(spec, str) and any(table.has(spec) for table in runs.values()):
         return runs, spec
-    added = {x: computed.add_column(session, t, "system", spec) for x, t in runs.items()}
+    added = {x: computed.add_column(t, "system", spec) for x, t in runs.items()}
     return added, computed.column_name(spec)
 
 
-def number_rows(
-    session: Session, table: Table, names: Mapping[str, Any], system: str | None
-) -> Table:
+def number_rows(table: Table, names: Mapping[str, Any], system: str | None) -> Table:
     """The run with positions from the order of its rows; lists have an order."""
     if "pos" in table.roles:
         return table
@@ -133,10 +129,10 @@ def number_rows(
         "order='rows' needs a file or a frame, because rows of a table have no order, and no pos= "
         f"or score=. In SQL, write row_number() OVER (PARTITION BY {keys} ORDER BY ...)",
     )
-    return add_row_number(session, table, "pos", f"{INTERNAL_PREFIX}row", "order of the rows", keys)
+    return add_row_number(table, "pos", f"{INTERNAL_PREFIX}row", "order of the rows", keys)
 
 
-def _keep_one_kind(session: Session, table: Table) -> Table:
+def _keep_one_kind(table: Table) -> Table:
     """The rows of the one kind that has a query, an id and a grade, such as retrieved documents
     beside games of agents, and a note on the others. The table as it is if that is not clear.
     """
@@ -146,7 +142,9 @@ def _keep_one_kind(session: Session, table: Table) -> Table:
     names = [x for x, kind in flat.columns.items() if not fields_of(kind) or kind.endswith("]")]
     flags = ", ".join(f"CASE WHEN {quote(x)} IS NOT NULL THEN {i} END" for i, x in enumerate(names))
     pattern = f"list_filter([{flags}], lambda x_: x_ IS NOT NULL)"
-    rows = session.rows(f"SELECT {pattern}, count(*) FROM {flat.sql} GROUP BY 1 LIMIT {_MOST}")
+    rows = table.session.rows(
+        f"SELECT {pattern}, count(*) FROM {flat.sql} GROUP BY 1 LIMIT {_MOST}"
+    )
     patterns = {frozenset(names[i] for i in each): count for each, count in rows}
     kinds = [x for x in patterns if not any(x < y for y in patterns)]
     graded = [x for x in kinds if _has_grades(flat, x)]
@@ -156,8 +154,7 @@ def _keep_one_kind(session: Session, table: Table) -> Table:
     others = [[x for x in names if x in each - own] for each in kinds if each != own]
     count = sum(n for x, n in patterns.items() if not x <= own)
     known = "; ".join(map(", ".join, sorted(others, key=lambda each: names.index(each[0]))))
-    session.note(
-        table.label,
+    table.note(
         f"{format_count(count, 'row')} of another kind ({known}) {is_or_are(count)} not read",
     )
     lacks = " AND ".join(f"{quote(x)} IS NULL" for x in names if x not in own)

@@ -85,7 +85,7 @@ class Causes:
             judged = _JUDGED if self.reduction.inputs.qrels else "false"
             (row,) = evaluation.run_sql(_FIRST.format(judged=judged))
             return row[0], row[1], row[2]
-        rows = (row for table in runs for row in first_rows(evaluation.session, table).rows)
+        rows = (row for table in runs for row in first_rows(table).rows)
         return any(row[0] == row[1] for row in rows), False, self._judges_itself()
 
     def _judges_itself(self) -> bool:

@@ -33,13 +33,13 @@ def validate_columns(session: Session, inputs: Inputs, counted: bool = False) ->
     """
     with duckdb_errors():
         for table in [*inputs.tables, *inputs.beyond.tables]:
-            total, counts = count_values(session, table, inputs.ids(table))
+            total, counts = count_values(table, inputs.ids(table))
             _require_key(session, table, total, counts)
             require_ids(
                 table.label, total, counts, table.unit, partial(_without_null, inputs, table)
             )
             for name in inputs.ids(table):
-                refuse_rounded(session, table, name, "x_", table.columns[name])
+                refuse_rounded(table, name, "x_", table.columns[name])
             is_number = not table.text and counted and inputs.scored
             validate_numbers(session, table, ("rel", "pos") if is_number else NUMBERS)
 
@@ -85,7 +85,7 @@ def _require_key(session: Session, table: Table, total: int, counts: Mapping[str
     for name, count in counts.items():
         parts = table.computed.get(name, ())
         if count < total and name == ", ".join(parts) != "":
-            for part, filled in count_values(session, table, parts)[1].items():
+            for part, filled in count_values(table, parts)[1].items():
                 require(
                     filled == total,
                     f"{table.label}: {part} is NULL in {total - filled} of {total} {table.unit}, "
@@ -145,7 +145,7 @@ def validate_numbers(session: Session, table: Table, roles: Sequence[str] = NUMB
 
 def _are_valid(session: Session, table: Table, role: str) -> bool:
     """Are the values of a role in memory, and finite numbers that it may have?"""
-    numbers = numbers_in_memory(session, table, table.roles[role])
+    numbers = numbers_in_memory(table, table.roles[role])
     if numbers is None or not numbers.is_between(-HIGHEST_GRADE, HIGHEST_GRADE).all():
         return False
     return role != "pos" or bool(

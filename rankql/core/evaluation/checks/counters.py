@@ -154,7 +154,7 @@ def leave_out_unjudged(session: Session, inputs: Inputs) -> tuple[Inputs, list[Q
     tables = inputs.runs.values()
     if inputs.qrels or not inputs.every("rel"):
         return inputs, []
-    counts = (count_values(session, table, [table.roles["rel"]]) for table in tables)
+    counts = (count_values(table, [table.roles["rel"]]) for table in tables)
     if all(rows == sum(grades.values()) for rows, grades in counts):
         return inputs, []
     as_text, key = inputs.as_text("query"), f"{INTERNAL_PREFIX}query"

@@ -69,7 +69,7 @@ def _repeats(evaluation: Evaluation, source: str, columns: str, where: str = "")
         some = rows.filter(pl.sql_expr(where.removeprefix("WHERE "))) if where else rows
         return bool(some[columns.split(", ")].is_duplicated().any())
     tables = (table for table in inputs.tables if inputs.cte_of(table) == source)
-    count = sum(count_values(evaluation.session, table, [])[0] for table in tables)
+    count = sum(count_values(table, [])[0] for table in tables)
     # Hashes of all rows take less time than the ranks of scores.
     sql = f"SELECT hash({columns}) AS h FROM {source} {where}"
     if count in IN_POLARS and not may_lack_threads():

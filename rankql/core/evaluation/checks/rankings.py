@@ -106,7 +106,7 @@ def _no_overlap(evidence: Evidence) -> Iterable[Facts]:
         hint = ""
         if inputs.qrels and evidence.counters.judged_queries is None:  # not in Spark
             run = inputs.run_of(each.system)
-            hint = call_extra("suggest query", evidence.evaluation.session, run, inputs.qrels)
+            hint = call_extra("suggest query", run, inputs.qrels)
         unjudged, judged = map(format_examples, (each.unjudged, evidence.judged_queries))
         yield {"system": each.system, "unjudged": unjudged, "judged": judged, "hint": hint,
                "count": each.queries}  # fmt: skip
@@ -343,7 +343,7 @@ def _without_grades(evidence: Evidence) -> Iterable[Facts]:
     name = qrels.roles["rel"]
     if evidence.evaluation.inputs.unjudged_queries == "count":  # whose rows have no item
         qrels = replace(qrels, sql=f"(FROM {qrels.sql} WHERE {quote(qrels.roles['item'])} NOTNULL)")
-    rows, counts = count_values(evidence.evaluation.session, qrels, [name])
+    rows, counts = count_values(qrels, [name])
     if count := rows - counts[name]:
         yield {"count": count, "rows": rows, "name": name}
 

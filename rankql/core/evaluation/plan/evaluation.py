@@ -78,7 +78,7 @@ class Evaluation:
     @cached_property
     def rows(self) -> int:
         """The number of rows of all tables."""
-        return sum(count_values(self.session, table, [])[0] for table in self.inputs.tables)
+        return sum(count_values(table, [])[0] for table in self.inputs.tables)
 
     def run_sql(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a query on the CTEs of the sources."""
@@ -151,7 +151,7 @@ class Evaluation:
     def has_grade(self, *tests: tuple[str, float], role: str = "rel") -> bool:
         """Whether one of the tests of `_TESTS` holds for any grade, or position."""
         for table in self.inputs.judging:
-            numbers = numbers_in_memory(self.session, table, table.roles[role])
+            numbers = numbers_in_memory(table, table.roles[role])
             if numbers is not None:
                 if any(_TESTS[name][1](numbers, number).any() for name, number in tests):
                     return True

@@ -55,7 +55,7 @@ def make_plan(session: Session, request: Request) -> Evaluation:
             inputs = door.load()(session, inputs, request)
     reads = grouped or any(f"({SUBTOPICS}, " in metric.expression for metric in metrics)
     if reads and inputs.qrels and not any(run.has(SUBTOPICS) for run in inputs.runs.values()):
-        qrels, notes = list_subtopics(session, inputs.qrels, conventions.threshold)
+        qrels, notes = list_subtopics(inputs.qrels, conventions.threshold)
         notes = [*inputs.notes, *([] if grouped else notes)]
         inputs = replace(inputs, qrels=qrels, subtopics=True, notes=notes)
     if any(metric.expression for metric in metrics):
@@ -111,9 +111,9 @@ def leave_out_padding(session: Session, inputs: Inputs, of_null: bool = False) -
         scored = {"item", "score"} <= {*table.roles} and "pos" not in table.roles
         if not scored or table.is_assumed("item"):
             continue
-        total, counts = count_values(session, table, inputs.ids(table))
+        total, counts = count_values(table, inputs.ids(table))
         if not of_null or counts[table.roles["item"]] < total:
-            runs[name] = without_infinite_fills(session, table)
+            runs[name] = without_infinite_fills(table)
     return replace(inputs, runs=runs)
 
 
@@ -143,7 +143,7 @@ def extra_columns(
             continue
         for table in others:
             require_column(table, name, "metrics")
-        numbers = first.text and all(number_type(session, t, name) for t in (first, *others))
+        numbers = first.text and all(number_type(t, name) for t in (first, *others))
         own[name] = f"CAST({quote(name)} AS DOUBLE)" if numbers else quote(name)
     return own
 

@@ -119,7 +119,7 @@ def _read(session: Session, table: Table, roles: Sequence[str]) -> pl.DataFrame 
             return None
         column = frame[name]
         if role not in _KEY:
-            number = numbers_in_memory(session, table, name)
+            number = numbers_in_memory(table, name)
             if number is None or (role == "pos" and column.dtype.is_float()):
                 return None
             total = number.sum()

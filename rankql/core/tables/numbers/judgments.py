@@ -14,9 +14,7 @@ from rankql.core.tables.session import Session
 from rankql.core.tables.tables import Table, is_number, require_column, same_kind
 
 
-def assume_grades(
-    session: Session, table: Table, names: dict[str, Any]
-) -> tuple[Table, dict[str, Any]]:
+def assume_grades(table: Table, names: dict[str, Any]) -> tuple[Table, dict[str, Any]]:
     """The judgments with grades, and the names of their columns.
 
     In BEIR the grade is called score. Judgments of items alone mean grade 1.
@@ -26,8 +24,7 @@ def assume_grades(
     score = table.find("score", names.get("score"))
     if score and "corpusid" in map(column_names.squash, table.columns):
         value = f"TRY_CAST({quote(score)} AS DOUBLE)"  # a run of BEIR has the same name
-        sql = f"SELECT {quote(score)} FROM {table.sql} WHERE {value} <> floor({value}) LIMIT 1"
-        for (number,) in session.rows(sql):
+        for (number,) in table.rows(quote(score), f" WHERE {value} <> floor({value}) LIMIT 1"):
             text = f"{table.label} looks like a run: {score} is {number}, and grades are whole "
             text += "numbers. Pass the judgments, or "
             raise RankqlError(advise(text, {"rel": score}, " if these are the grades"))
@@ -38,42 +35,45 @@ def assume_grades(
     return table.with_column("rel", "1", "INTEGER", origins=origins), names
 
 
-def merge_rows(session: Session, table: Table, by: Sequence[str], aggregate: str) -> Table:
+def merge_rows(table: Table, by: Sequence[str], aggregate: str) -> Table:
     """The judgments with one row per query and item: its highest grade ("max"), the sum of its
     grades ("sum"), or the highest unless it has grades of both signs ("last").
     """
     rel = table.roles["rel"]
     ids = [table.roles["query"], table.roles["item"]]
-    if (frame := session.frames.get(table.sql)) is not None:
+    if (frame := table.session.frames.get(table.sql)) is not None:
         repeated = frame.height - frame[ids].n_unique()
     else:
         hashes = f"hash({', '.join(map(quote, ids))})"
-        repeated = session.value(f"SELECT count(*) - count(DISTINCT {hashes}) FROM {table.sql}")
+        repeated = table.value(f"count(*) - count(DISTINCT {hashes})")
     if not repeated:
         return table
     names = [*ids, *(table.actual_name(name) for name in by if table.has(name))]
     selected = ", ".join(map(quote, dict.fromkeys(names)))
     grade, which = f"{aggregate}({quote(rel)})", "sum" if aggregate == "sum" else "highest grade"
     if aggregate == "last":
-        table, grade, which = _last_grade(session, table, ids)
-    session.note(
-        table.label,
+        table, grade, which = _last_grade(table, ids)
+    table.note(
         f"{format_count(repeated, 'row')} with an item that its query already has "
         f"{is_or_are(repeated)} left out. The {which} counts",
     )
     sql = f"(SELECT {selected}, {grade} AS {quote(rel)} FROM {table.sql} GROUP BY ALL)"
-    rows = session.load(table.label, sql, text=table.text)
+    rows = table.load(sql, text=table.text)
     return replace(table, sql=rows.sql, columns=rows.columns, before=table)
 
 
-def _last_grade(session: Session, table: Table, ids: Sequence[str]) -> tuple[Table, str, str]:
+def _last_grade(table: Table, ids: Sequence[str]) -> tuple[Table, str, str]:
     """The table, the SQL of the highest grade of an item, and what it is called.
 
     If one has grades of both signs, as what was bought and returned, it is the last one by time.
     """
     rel, key = quote(table.roles["rel"]), ", ".join(map(quote, ids))
     both = f"SELECT {key} FROM {table.sql} GROUP BY {key} HAVING min({rel}) < 0 AND max({rel}) > 0"
-    rows = session.rows(f"{both} LIMIT 1") if is_number(table.columns[table.roles["rel"]]) else []
+    rows = (
+        table.session.rows(f"{both} LIMIT 1")
+        if is_number(table.columns[table.roles["rel"]])
+        else []
+    )
     if not rows:
         return table, f"max({rel})", "highest grade"
     time = column_names.find_name(table.columns, "time") or ""
@@ -127,14 +127,15 @@ def mark_forbidden(session: Session, table: Table | None, name: str) -> tuple[Ta
     return marked, replace(table, sql=sql, columns=kinds)
 
 
-def list_subtopics(session: Session, table: Table, threshold: float) -> tuple[Table, list[str]]:
+def list_subtopics(table: Table, threshold: float) -> tuple[Table, list[str]]:
     """The judgments with one row per item and the list of its subtopics, and a note on it."""
     if table.has(column_names.SUBTOPICS):
         return table, []
     name = column_names.find_name(table.columns, "subtopic")
-    sql = f"SELECT count(DISTINCT {quote(name or '')}) FROM {table.sql}"
     # The second column of other TREC judgments is the same in all rows.
-    if name is None or (name == "iteration" and session.rows(sql) <= [(1,)]):
+    if name is None or (
+        name == "iteration" and table.rows(f"count(DISTINCT {quote(name or '')})") <= [(1,)]
+    ):
         raise RankqlError(
             f"{table.label} has no subtopics. Metrics such as alpha_nDCG@10 need one row per "
             f"subtopic, with a column subtopic, or a column {column_names.SUBTOPICS} of lists"

@@ -15,7 +15,6 @@ from rankql.core.base.column_names import ROLES, WEAKER, says, squash, words_of
 from rankql.core.base.errors import Call, Question, RankqlError, advise, as_arguments
 from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
 from rankql.core.tables.reader import First, first_rows
-from rankql.core.tables.session import Session
 from rankql.core.tables.tables import FIRST_ROWS, Table, Unused, is_number, quote_name
 
 # Positions number all rows, and not by chance, in so many queries of several rows.
@@ -23,7 +22,7 @@ _NUMBERED = 3
 _BOTH_WAYS = [{"descending": False}, {"descending": True}]
 
 
-def check_order(session: Session, table: Table, named: bool) -> Sequence[str]:
+def check_order(table: Table, named: bool) -> Sequence[str]:
     """Notes on positions that lack the top, or that scores contradict.
 
     Refuses positions of all queries together, from 0 or below 0, and positions that the caller
@@ -37,11 +36,11 @@ def check_order(session: Session, table: Table, named: bool) -> Sequence[str]:
     unknown = score not in table.computed and words.isdisjoint(words_of(score))
     if not pos and not (named and unknown):
         return ()
-    first = first_rows(session, table, names)
+    first = first_rows(table, names)
     if pos:
-        return _check_positions(session, table, first, pos, score if score in names else "")
+        return _check_positions(table, first, pos, score if score in names else "")
     is_place = says(score, "place")
-    least = _first_count(session, table, first, score, quote(table.roles["query"]), is_place)
+    least = _first_count(table, first, score, quote(table.roles["query"]), is_place)
     if least == 1 or (least == 0 and is_place):
         place = score if least else f"{quote_name(score)} + 1"
         text = f"{table.label}: {score} counts from {least} in each query, like positions"
@@ -49,19 +48,17 @@ def check_order(session: Session, table: Table, named: bool) -> Sequence[str]:
     return ()
 
 
-def _check_positions(
-    session: Session, table: Table, first: First, pos: str, score: str
-) -> Sequence[str]:
+def _check_positions(table: Table, first: First, pos: str, score: str) -> Sequence[str]:
     label, query = table.label, table.roles["query"]
     several = sum(len(x) > 1 for x in first.lists) >= _NUMBERED
     in_order = not table.ordered or first.values == [*range(1, len(first.values) + 1)]
-    if several and in_order and _first_count(session, table, first, pos, "1") == 1:
+    if several and in_order and _first_count(table, first, pos, "1") == 1:
         raise RankqlError(
             f"{label}: {pos} numbers the rows of all queries together. Number them per query: "
             f"row_number() OVER (PARTITION BY {query} ORDER BY ...)"
         )
     tops = [min(x) for x in first.lists]
-    if session.asks and {*tops} == {0}:
+    if table.session.asks and {*tops} == {0}:
         text = f"{label}: {pos} counts from 0 in each query. Position 1 is the top: add 1"
         raise Question(text, [{"pos": f"{quote_name(pos)} + 1"}])
     if tops and max(chain(*first.lists)) < 0:
@@ -72,7 +69,7 @@ def _check_positions(
     if lacks and not complete and min(tops) > 1:  # there may be more rows of these queries
         top = f"SELECT min({table.number_or_null(pos)}) AS top FROM {table.sql}"
         sql = f"SELECT avg(CAST(top > 1 AS INT)) > 0.5 FROM ({top} GROUP BY {quote(query)})"
-        lacks = complete = session.value(sql)
+        lacks = complete = table.session.value(sql)
     is_hit = table.computed.get(table.roles.get("rel", "")) == []  # a row of each query at most
     if lacks and complete and not (is_hit and max(map(len, first.lists)) == 1):
         return [f"{label}: most queries have no row with {pos} 1, the top position"]
@@ -95,9 +92,7 @@ def other_order(table: Table, first: First, pos: str, call: Call) -> Sequence[st
     ]
 
 
-def _first_count(
-    session: Session, table: Table, first: First, name: str, key: str, gaps: bool = False
-) -> int | None:
+def _first_count(table: Table, first: First, name: str, key: str, gaps: bool = False) -> int | None:
     """The first number if the values of a column count the rows of each group, from 0 or 1.
 
     There must be several queries. key: the SQL of a group. gaps: some numbers may be missing.
@@ -112,11 +107,11 @@ def _first_count(
     several = "max(n) > 1" if key != "1" else "min(queries) BETWEEN 2 AND max(n) - 1"
     whole = "low IN (0, 1) AND high < 1e6" if gaps else "high = n + low - 1"
     sql = f"SELECT bool_and(n = d AND {whole}) AND {several}, min(low), max(low) FROM ({counts})"
-    count, least, most = session.row(sql)
+    count, least, most = table.session.row(sql)
     return int(least) if count and least in (0, 1) and (gaps or least == most) else None
 
 
-def order_of_scores(session: Session, table: Table, named: frozenset[str]) -> Iterator[str]:
+def order_of_scores(table: Table, named: frozenset[str]) -> Iterator[str]:
     """A note or a question on scores that run against the order of the rows, or of a dict."""
     name, shape, ordered = table.roles.get("score", ""), table.shape, table.ordered
     is_bm25, lowest = squash(name) == "bm25", table.ascending
@@ -126,7 +121,7 @@ def order_of_scores(session: Session, table: Table, named: frozenset[str]) -> It
         lowest and not (shape or says(name, "distance"))
     ):
         return
-    first = first_rows(session, table, [name])
+    first = first_rows(table, [name])
     lists, label = [x for x in first.lists if len(x) > 1], table.label
     falls = all(x == sorted(x, reverse=True) for x in lists)
     rises = all(x == sorted(x) for x in lists)
@@ -175,7 +170,7 @@ def lowest_is_best(table: Table, descending: bool | None) -> bool:
     return not descending
 
 
-def drop_positions(session: Session, table: Table, name: str) -> Table:
+def drop_positions(table: Table, name: str) -> Table:
     """The run ordered by its score as others are, if its positions hardly say anything else."""
     pos, score = table.roles["pos"], table.roles["score"]
     place, value = table.number_or_null(pos), table.number_or_null(score)
@@ -186,7 +181,7 @@ def drop_positions(session: Session, table: Table, name: str) -> Table:
         rank() OVER (PARTITION BY q ORDER BY s) AS low,
         count(*) OVER (PARTITION BY q, s) AS ties FROM ({rows})"""
     counts = "count(*) FILTER (place < low OR place >= low + ties), count(*)"
-    wrong, total = session.row(f"SELECT {counts} FROM ({ranks})")
+    wrong, total = table.session.row(f"SELECT {counts} FROM ({ranks})")
     if wrong > 0.01 * total:
         text = f"{table.label}: {pos} and {score} order {wrong:,} of {total:,} rows differently, "
         text += "and the other runs have scores. Name the column that all have, "
@@ -195,33 +190,31 @@ def drop_positions(session: Session, table: Table, name: str) -> Table:
     return replace(table.without("pos"), context={**table.context, "pos": unused})
 
 
-def rank_by_score(session: Session, table: Table) -> Table:
+def rank_by_score(table: Table) -> Table:
     """The run with positions by its scores; the higher item id comes first among equal ones."""
     name, score = f"{INTERNAL_PREFIX}place", table.number("score")
     order = f"{score} DESC NULLS LAST, {table.key('item', as_text=True)} DESC"
     place = f"row_number() OVER (PARTITION BY {quote(table.roles['query'])} ORDER BY {order})"
     sql = f"SELECT *, CASE WHEN {score} IS NOT NULL THEN {place} END AS {name} FROM {table.sql}"
     reads = {**table.computed, name: table.sources([table.roles["score"]])}
-    ranked = add_place(session, table, "pos", name, table.role_columns["score"], sql)
+    ranked = add_place(table, "pos", name, table.role_columns["score"], sql)
     return replace(ranked, computed=reads, ascending=False)
 
 
-def add_row_number(
-    session: Session, table: Table, role: str, name: str, origin: str, keys: str = ""
-) -> Table:
+def add_row_number(table: Table, role: str, name: str, origin: str, keys: str = "") -> Table:
     """The table with a column that numbers its rows: all, or those of each key."""
     sql = f"SELECT *, row_number() OVER () AS {name} FROM {table.sql}"
     if keys:
         number = f"row_number() OVER (PARTITION BY {keys} ORDER BY {name})"
         sql = f"SELECT * REPLACE ({number} AS {name}) FROM ({sql})"
-    return add_place(session, table, role, name, origin, sql)
+    return add_place(table, role, name, origin, sql)
 
 
-def add_place(session: Session, table: Table, role: str, name: str, origin: str, sql: str) -> Table:
+def add_place(table: Table, role: str, name: str, origin: str, sql: str) -> Table:
     """The table with a column of numbers, which a query adds, as a role."""
     return replace(
         table,
-        sql=session.load(table.label, f"({sql})", text=table.text).sql,
+        sql=table.load(f"({sql})", text=table.text).sql,
         columns={**table.columns, name: "BIGINT"},
         roles={**table.roles, role: name},
         origins={**table.origins, name: origin},

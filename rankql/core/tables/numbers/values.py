@@ -12,7 +12,6 @@ from rankql.core.base.errors import RankqlError, advise
 from rankql.core.base.text import format_count, is_or_are
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.reader import numbers_in_memory
-from rankql.core.tables.session import Session
 from rankql.core.tables.tables import FLOATS, Table, is_nan, is_number, is_text, text_number
 
 # The lowest score of float32, which vector indexes give to nothing.
@@ -23,30 +22,28 @@ _YES, _NO = ("true", "yes", "t", "y"), ("false", "no", "f", "n")
 _RATING = r"""'^\[\{["'']rating["'']: ?([-+.0-9e]+)\}\]$'"""
 
 
-def read_numbers(session: Session, table: Table) -> Table:
+def read_numbers(table: Table) -> Table:
     """The table with numbers for text, and NULL for grades that are NaN in pandas.
 
     Text may call grades yes and no.
     """
     name = table.roles.get("rel", "")
     kind, value = table.columns.get(name, ""), quote(name)
-    is_words = is_text(kind) and numbers_in_memory(session, table, name) is None
+    is_words = is_text(kind) and numbers_in_memory(table, name) is None
     if is_words or kind.startswith("STRUCT(rating "):
         text = f"lower(trim(CAST({value} AS VARCHAR)))"
-        sql = f"SELECT bool_and({text} IN {_YES + _NO}), any_value({text}) FROM {table.sql}"
-        words, first = session.row(sql)
+        words, first = table.row(f"bool_and({text} IN {_YES + _NO}), any_value({text})")
         rated = f"SELECT bool_and(regexp_matches({text}, {_RATING})) FROM {table.sql}"
         if words:
             grade = f"CASE WHEN {text} IN {_YES} THEN 1 WHEN {text} IN {_NO} THEN 0 END"
             table = table.with_values(name, grade, "INTEGER")
-        elif (first or "").startswith("[{") and session.value(rated):
+        elif (first or "").startswith("[{") and table.session.value(rated):
             table = table.with_values(name, f"regexp_extract({text}, {_RATING}, 1)", "VARCHAR")
     elif table.nan and kind.startswith(FLOATS):
         counts = f"count(*) FILTER ({is_nan(value)}), count(*)"
-        missing, rows = session.row(f"SELECT {counts} FROM {table.sql}")
+        missing, rows = table.row(counts)
         if missing:
-            session.note(
-                table.label,
+            table.note(
                 f"{missing:,} of {rows:,} values of {name} are NaN, as pandas "
                 "writes missing ones, and count as unjudged",
             )
@@ -56,37 +53,37 @@ def read_numbers(session: Session, table: Table) -> Table:
         name = table.roles.get(role, "")
         if not is_text(table.columns.get(name, "")):
             continue
-        if numbers_in_memory(session, table, name) is not None:
+        if numbers_in_memory(table, name) is not None:
             continue
         if table.text:
-            table = _read_na(session, table, name)
+            table = _read_na(table, name)
             continue
         number = text_number(name)  # if all are finite
         finite = f"count({quote(name)}) = count(*) FILTER (isfinite({number}))"
-        if session.value(f"SELECT count({quote(name)}) > 0 AND {finite} FROM {table.sql}"):
+        if table.value(f"count({quote(name)}) > 0 AND {finite}"):
             table = table.with_values(name, number, "DOUBLE")
     return table
 
 
-def _read_na(session: Session, table: Table, name: str) -> Table:
+def _read_na(table: Table, name: str) -> Table:
     """The table of a text file with NULL for the NA that R writes into columns of numbers."""
     value = quote(name)
-    count = session.value(f"SELECT count(*) FROM {table.sql} WHERE {value} = 'NA'")
+    count = table.value("count(*)", f" WHERE {value} = 'NA'")
     if not count:
         return table
     values = format_count(count, "value")
-    session.note(table.label, f"{values} of {name} {is_or_are(count)} NA, as R writes missing ones")
+    table.note(f"{values} of {name} {is_or_are(count)} NA, as R writes missing ones")
     return table.with_values(name, f"nullif({value}, 'NA')", table.columns[name])
 
 
-def refuse_padding(session: Session, table: Table, other: Table | None = None) -> None:
+def refuse_padding(table: Table, other: Table | None = None) -> None:
     """Refuse the item -1, which fills up lists, if no other is below 0: it would be a hit.
 
     other: the judgments of a run, or a run of judgments.
     """
     name = table.roles.get("item", "")
     kind = table.columns.get(name, "")
-    if not (is_text(kind) or is_number(kind)) or not _has_minus_one(session, table, name):
+    if not (is_text(kind) or is_number(kind)) or not _has_minus_one(table, name):
         return
     told = f"{table.label}: {name} has -1, which is not an id. "
     if table.lists is None or name != table.lists.column:
@@ -98,20 +95,20 @@ def refuse_padding(session: Session, table: Table, other: Table | None = None) -
     raise RankqlError(advise(f"{told}Drop it: ", call))
 
 
-def _has_minus_one(session: Session, table: Table, name: str) -> bool:
+def _has_minus_one(table: Table, name: str) -> bool:
     """Is -1 the only id below 0? Ranges spare the other rows of a file, by its statistics."""
     value, below = quote(name), f"{quote(name)} < 0"
-    frame = session.frames.get(table.sql)
+    frame = table.session.frames.get(table.sql)
     if is_text(table.columns[name]):
         if frame is not None and not frame[name].cast(pl.String).str.starts_with("-").any():
             return False
         value, below = f"TRY_CAST({value} AS BIGINT)", f"{value} >= '-' AND {value} < '.'"
     elif frame is not None:
         return bool(frame[name].min() == -1)
-    return bool(session.value(f"SELECT min({value}) = -1 FROM {table.sql} WHERE {below}"))
+    return bool(table.value(f"min({value}) = -1", f" WHERE {below}"))
 
 
-def without_fill_rows(session: Session, table: Table) -> tuple[Table, bool | None]:
+def without_fill_rows(table: Table) -> tuple[Table, bool | None]:
     """The run without the rows of fill-ins, and whether its scores are then distances; None
     without any.
 
@@ -125,7 +122,7 @@ def without_fill_rows(session: Session, table: Table) -> tuple[Table, bool | Non
     are_ids = is_text or of_item.endswith(("INT", "INTEGER"))
     if not are_ids or not (table.text or of_score in ("FLOAT", "DOUBLE")):
         return table, None
-    frame = session.frames.get(table.sql)
+    frame = table.session.frames.get(table.sql)
     if frame is not None and not _may_be_filled(frame[names[0]], frame[names[1]]):
         return table, None
     item, score = quote(names[0]), f"TRY_CAST({quote(names[1])} AS DOUBLE)"
@@ -134,13 +131,12 @@ def without_fill_rows(session: Session, table: Table) -> tuple[Table, bool | Non
     # The first condition spares a file of other ids, by its statistics.
     fill = f"({item} IN ({minus}, {zero}) AND ({high} OR {item} = {zero} AND {is_nan(score)}))"
     counts = f"SELECT count(*), min({item}), min({score}) < 0, max({score}) FROM {table.sql}"
-    count, value, is_score, highest = session.row(f"{counts} WHERE {fill}")
+    count, value, is_score, highest = table.session.row(f"{counts} WHERE {fill}")
     if not count or highest == math.inf:
-        return without_infinite_fills(session, table) if count else table, None
+        return without_infinite_fills(table) if count else table, None
     what = "scores" if is_score else "distances, of which the lowest is best"
     tool = "FAISS" if int(value) else "usearch"
-    session.note(
-        table.label,
+    table.note(
         f"{format_count(count, 'item')} {value} left out, the fill-in of {tool}. "
         f"The numbers are {what}",
     )
@@ -148,19 +144,19 @@ def without_fill_rows(session: Session, table: Table) -> tuple[Table, bool | Non
     return replace(table, sql=kept), not is_score
 
 
-def without_infinite_fills(session: Session, table: Table) -> Table:
+def without_infinite_fills(table: Table) -> Table:
     """The run without items -1 or NULL whose score is infinite: padding, which would be on top."""
-    numbers = numbers_in_memory(session, table, table.roles["score"])
+    numbers = numbers_in_memory(table, table.roles["score"])
     if numbers is not None and numbers.max() != math.inf:
         return table
     item, score = quote(table.roles["item"]), table.number_or_null(table.roles["score"])
     unknown = f"coalesce(CAST({item} AS VARCHAR), '-1') = '-1'"
     padding = f"({unknown} AND coalesce({score} = 'inf', false))"
-    count = session.value(f"SELECT count(*) FROM {table.sql} WHERE {padding}")
+    count = table.value("count(*)", f" WHERE {padding}")
     if not count:
         return table
     text = f"{format_count(count, 'item')} -1 or NULL with an infinite {table.roles['score']}"
-    session.note(table.label, f"{text} left out as padding")
+    table.note(f"{text} left out as padding")
     return replace(table, sql=f"(SELECT * FROM {table.sql} WHERE NOT {padding})")
 
 
@@ -174,22 +170,21 @@ def _may_be_filled(items: pl.Series, scores: pl.Series) -> bool:
     return minus or (len(zeros) > 0 and total != total)
 
 
-def refuse_rounded_scores(session: Session, table: Table) -> None:
+def refuse_rounded_scores(table: Table) -> None:
     """Refuse scores that DOUBLE rounds: integers above 2^53, and decimals of as many digits."""
     if "score" not in table.roles or "pos" in table.roles:
         return
     name, kind = table.roles["score"], table.columns[table.roles["score"]]
     decimal, score = re.fullmatch(r"DECIMAL\(\d+,(\d+)\)", kind), quote(name)
     if table.text and kind == "VARCHAR":  # of digits alone; computed columns are numbers
-        if numbers_in_memory(session, table, name) is not None:
+        if numbers_in_memory(table, name) is not None:
             return
         digits = f"strlen({score}) > 15 AND NOT contains({score}, '.')"
         score = f"CASE WHEN {digits} THEN TRY_CAST({score} AS HUGEINT) END"
     elif not (decimal or kind.endswith(("BIGINT", "HUGEINT"))):
         return
     most = 2**53 // 10 ** int(decimal[1] if decimal else 0)
-    sql = f"SELECT {score} FROM {table.sql} WHERE {score} NOT BETWEEN -{most} AND {most} LIMIT 1"
-    for (value,) in session.rows(sql):
+    for (value,) in table.rows(score, f" WHERE {score} NOT BETWEEN -{most} AND {most} LIMIT 1"):
         raise RankqlError(
             f"{table.label}: {name} {value} has so many digits that different scores would be "
             "equal. Subtract a number from all scores, or pass positions: pos="
