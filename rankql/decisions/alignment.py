@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,8 @@ from rankql.core.metrics.parse import is_metric, record_of, resolve_names, rule
 from rankql.core.stats.sample import Sample
 from rankql.core.tables.request import require_place_of_qrels
 from rankql.features import combine
-from rankql.features.systems import NO_RUNS, find_result
+from rankql.features.combine import find_result
+from rankql.features.systems import NO_RUNS
 from rankql.features.values import VALUES
 
 Results = Result | str | os.PathLike[str]
@@ -63,7 +63,7 @@ def select_metrics(result: Result, metrics: Any) -> Result:
     for metric in [metrics] if isinstance(metrics, str) else metrics:
         names += resolve_names(metric, result.metrics, result.conventions)
     require_metrics(result, names)
-    return replace(result, meta=replace(result.meta, metrics=list(dict.fromkeys(names))))
+    return result.derive(metrics=list(dict.fromkeys(names)))
 
 
 def require_metrics(result: Result, names: Sequence[str], label: str = "") -> None:
@@ -97,7 +97,7 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
         of_one = {"system": systems[0]}
         catalogue = {name: [row | of_one for row in values] for name, values in catalogue.items()}
     if result.catalogue_metrics:
-        require_same_queries(replace(result, values=rows))
+        require_same_queries(result.derive(values=rows))
     queries = rows.group_by(key).agg(
         *(pl.col(name).drop_nulls().unique().sort() for name in by),
         # The worst value, if another system has one; none if it may be below 0.
@@ -135,11 +135,10 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
         .sort("system", key)
         .select("system", key, *by, *(c for c in rows.columns if c not in {"system", key, *by}))
     )
-    meta = replace(result.meta, system=True, catalogue=catalogue)
     judge = None if result.judge is None else align_systems(result.judge, systems)
-    check_values(meta, aligned)
-    meta = replace(meta, paired=True)
-    return replace(result, meta=meta, values=aligned, judge=judge, _summary=None)
+    result = result.derive(system=True, catalogue=catalogue, values=aligned, judge=judge)
+    check_values(result.meta, aligned)
+    return result.derive(paired=True)
 
 
 def keep_shared_queries(result: Result) -> Result:
@@ -149,9 +148,9 @@ def keep_shared_queries(result: Result) -> Result:
     run of a collection.
     """
     if result.meta.collections:
-        meta = replace(result.meta, collections={})
         parts = result.frame().partition_by("collection", maintain_order=True)
-        every = [keep_shared_queries(result.derive(meta=meta, values=x)).frame() for x in parts]
+        derived = (result.derive(collections={}, values=x) for x in parts)
+        every = [keep_shared_queries(x).frame() for x in derived]
         return result.derive(values=pl.concat(every).sort("system", result.meta.query))
     rows, weights = result.frame(), result.meta.metric_weights
     systems = rows["system"].unique().sort().to_list()
@@ -180,7 +179,7 @@ def own_means(aligned: Result) -> dict[tuple[str, str, str], tuple[float | None,
     skipped = any(rule(aligned.conventions, "missing", x) == "skip" for x in aligned.metrics)
     if not skipped or aligned.judge is not None or not aligned.frame()[MISSING].any():
         return {}
-    alone = aligned.derive(meta=replace(aligned.meta, paired=False))
+    alone = aligned.derive(paired=False)
     own, common = (
         each.means["metric", "slice", "system", "mean", means.COUNTED]
         for each in (alone, keep_shared_queries(aligned))

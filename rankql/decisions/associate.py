@@ -31,7 +31,7 @@ from rankql.core.tables.tables import (
     require_column,
     same_kind,
 )
-from rankql.features.systems import find_result
+from rankql.features.combine import find_result
 from rankql.features.values import is_number_column
 
 # What happens to several rows of one key, and the column that says whether there are some.

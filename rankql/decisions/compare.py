@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import duckdb
 import polars as pl
@@ -185,37 +185,26 @@ def compare(
     if isinstance(scores, list | tuple) and len(scores) > 1 and not isinstance(runs, Mapping):
         by_score = _evaluate_scores(request, scores)
         return compare(by_score, by=by, higher_is_better=higher_is_better, **asdict(settings))
-    opened = _open(request, metrics)
-    weighted = set_directions(opened.result.weighted_by(weight), higher_is_better)
+    opened, result, names, source = _open(request, metrics)
+    weighted = set_directions(result.weighted_by(weight), higher_is_better)
     settings = replace(settings, weight=weighted.meta.weight)
-    systems = opened.systems or _list_systems(weighted)
-    aligned = _align(weighted, opened, systems, settings, higher_is_better)
+    systems = names or _list_systems(weighted)
+    call = weighted.meta.call if source else {}
+    aligned = _align(weighted, opened, call, systems, settings, higher_is_better)
     own, shared = alignment.own_means(aligned), alignment.keep_shared_queries(aligned)
     pairs, tests, notes = compare_pairs(shared, systems, settings)
-    if len(systems) < 2 and opened.source and (call := find_systems(request)):
-        pass_it = f"If {call['system']} names systems, pass {as_arguments(call)}"
+    if len(systems) < 2 and source and (named := find_systems(request)):
+        pass_it = f"If {named['system']} names systems, pass {as_arguments(named)}"
         notes.append(f"{pass_it}: now each has queries of its own")
-    if own and len(pairs):
+    if own := own if len(pairs) else {}:
         notes.append(OWN_MEANS)
-        for x in "ab":
-            places = pairs["metric", "slice", x].rows()
-            columns = zip(OWN, zip(*map(own.__getitem__, places), strict=True), strict=True)
-            pairs = pairs.with_columns(pl.Series(f"{name}_{x}", each) for name, each in columns)
+        places = {x: map(own.get, pairs["metric", "slice", x].rows()) for x in "ab"}
+        frames = [
+            pl.DataFrame([*y], [f"{n}_{x}" for n in OWN], orient="row") for x, y in places.items()
+        ]
+        pairs = pl.concat([pairs, *frames], how="horizontal")
     notes = list(dict.fromkeys([*notes, *shared.notes]))
-    return Comparison(shared, pairs, settings, systems, tests, notes, opened.source)
-
-
-class _Opened(NamedTuple):
-    """The systems that are compared, whose values are known."""
-
-    # What was asked for, with the runs by name.
-    request: Request
-    result: Result
-    # The systems, if they have names, and notes on them.
-    systems: list[str]
-    notes: list[str]
-    # The runs, if they were evaluated, and not those of several collections.
-    source: ComparedRuns | None = None
+    return Comparison(shared, pairs, settings, systems, tests, notes, source, own)
 
 
 def _evaluate_scores(request: Request, scores: Sequence[Any]) -> dict[str, Result]:
@@ -228,12 +217,16 @@ def _evaluate_scores(request: Request, scores: Sequence[Any]) -> dict[str, Resul
     }
 
 
-def _open(request: Request, metrics: str | Sequence[str] | None) -> _Opened:
-    """The values of the systems: those that they have, or those of their rankings."""
+def _open(
+    request: Request, metrics: str | Sequence[str] | None
+) -> tuple[Request, Result, list[str], ComparedRuns | None]:
+    """The request with the runs by name, the values of the systems, their names if they have some,
+    and the runs, if they were evaluated, and not those of several collections.
+    """
     if find_door("evaluation", request) and find_collections(request.run, request.qrels):
         result = evaluate_request(request)
         groups, systems = result.meta.groupings, [*request.run]  # type: ignore[misc]
-        return _Opened(replace(request, groupings=groups, mean="slices"), result, systems, [])
+        return replace(request, groupings=groups, mean="slices"), result, systems, None
     runs, notes = alignment.name_systems(request.run, request.qrels, metrics, request.con)
     request, names = replace(request, run=runs), list_metrics(metrics)
     systems = [*runs] if is_several_runs(runs) else []
@@ -242,13 +235,14 @@ def _open(request: Request, metrics: str | Sequence[str] | None) -> _Opened:
     known = find_values(request, attributes)
     if known is not None:
         alignment.require_attributes(known, attributes, request.cluster)
-        return _Opened(request, alignment.select_metrics(known, names), systems, notes)
+        known = alignment.select_metrics(known, names)
+        return request, known.derive(data_notes=[*notes, *known.data_notes]), systems, None
     result = evaluate_request(replace(request, metrics=names or DEFAULT_METRICS))
+    result = result.derive(data_notes=[*notes, *result.data_notes])
     fields = ("con", "attributes", "train", "catalogue", "seen", "min_score")
     keywords = {name: getattr(request, name) for name in fields} | dict(request.rules.options)
     keywords["by"] = request.groupings
-    source = ComparedRuns(runs, request.qrels, keywords, compare)
-    return _Opened(request, result, systems, notes, source)
+    return request, result, systems, ComparedRuns(runs, request.qrels, keywords, compare)
 
 
 def _list_systems(result: Result) -> list[str]:
@@ -260,16 +254,15 @@ def _list_systems(result: Result) -> list[str]:
 
 
 def _align(
-    result: Result, opened: _Opened, systems: list[str], settings: Settings, directions: Any
-) -> Result:
+    result: Result, request: Request, call: dict[str, Any], systems: list[str], settings: Settings,
+    directions: Any,
+) -> Result:  # fmt: skip
     """The result with a row per system and query, and the meta of a comparison."""
     from rankql.features.anytime import require_one_mean
 
-    request = opened.request
     # The counts of other notes are not those of the comparison.
     notes = [x for x in result.data_notes if Note.of(x).kind not in OF_COUNTS]
-    aligned = alignment.align_systems(result.derive(data_notes=[*opened.notes, *notes]), systems)
-    call = result.meta.call if opened.source else {}
+    aligned = alignment.align_systems(result.derive(data_notes=notes), systems)
     if call:
         kept = {name: x for name, x in call["options"].items() if name != "interval"}
         kept |= {"higher_is_better": directions, **asdict(settings)}

@@ -27,7 +27,7 @@ from rankql.core.metrics.macros import MISSING
 from rankql.core.metrics.parse import parse_any, record_of, resolve_names
 from rankql.core.stats.means import ROUNDING
 from rankql.decisions import alignment
-from rankql.decisions.pair_table import MARKS, OWN, lay_out_pair, tabulate_pair, typeset_pair
+from rankql.decisions.pair_table import MARKS, lay_out_pair, tabulate_pair, typeset_pair
 from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, SIGNIFICANT, WORSE
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ class Comparison(EvaluatedTable):
     notes: list[str] = field(default_factory=list)
     # The compared runs; None if results were compared.
     source: ComparedRuns | None = None
+    # The own mean of each system and its own queries, by metric, slice and system, if any.
+    own: Mapping[tuple[str, ...], tuple[float | None, int]] = field(default_factory=dict)
     # Are the rows of pairs displayed?
     _long = False
     _details = ("summary", "settings", "higher_is_better", *EvaluatedTable._details)
@@ -149,14 +151,6 @@ class Comparison(EvaluatedTable):
         if self._is_pair or self._long:
             return f"Differences with {self.settings.percent} confidence intervals"
         return "Means"
-
-    @property
-    def _own(self) -> dict[tuple[str, str, str], tuple[float | None, int]]:
-        """The own mean of each system and its own queries, by metric, slice and system, if any."""
-        if f"{OWN[0]}_a" not in self.pairs.columns:
-            return {}
-        names = [["metric", "slice", x, *(f"{name}_{x}" for name in OWN)] for x in "ab"]
-        return {row[:3]: row[3:] for of_one in names for row in self.pairs[of_one].rows()}
 
     def differences(self, metric: str, a: str, b: str) -> pl.DataFrame:
         """The difference b - a of each query, the largest loss first, without undefined ones."""
@@ -276,7 +270,7 @@ class Comparison(EvaluatedTable):
         method = f"{self.tests}; {self._legend()}" if self.tests else ""
         return make_wide_table(
             self.result, [*dict.fromkeys(order)], turned, marks, letters, across,
-            method=method, notes=self.notes, source=self, own=self._own,
+            method=method, notes=self.notes, source=self, own=self.own,
         )  # fmt: skip
 
     def displayed(self) -> list[pl.DataFrame]:
@@ -311,7 +305,7 @@ class Comparison(EvaluatedTable):
         tested = [f"{x}, {y}: p {text.format_p_cell(p, alpha)}, {word}" for x, y, p, word in rows]
         tested += [
             f"{metric}, {part}: own mean of {name} {text.format_number(mean)}, own queries {n:,}"
-            for (metric, part, name), (mean, n) in self._own.items() if mean is not None
+            for (metric, part, name), (mean, n) in self.own.items() if mean is not None
         ]  # fmt: skip
         method = f"{self.tests}; intervals in brackets; {self._legend()}"
         return self._typeset([block], method, tested, caption, label)
@@ -344,13 +338,10 @@ def rank_systems(
     the number of systems minus those that are significantly worse.
     """
     part = ["metric", "slice"]
-    better, worse = (pl.col("verdict") == word for word in SIGNIFICANT)
-    won = pl.when(better).then("b").when(worse).then("a")
-    lost = pl.when(better).then("a").when(worse).then("b")
-    beaten, beaten_by = (
-        pairs.select(*part, system=column).drop_nulls().group_by(*part, "system").len(name)
-        for name, column in (("beaten", won), ("beaten_by", lost))
+    won = pl.DataFrame(
+        list_wins(pairs), dict.fromkeys([*part, "beaten", "beaten_by"], pl.String), orient="row"
     )
+    beaten, beaten_by = (won.group_by(*part, system=x).len(x) for x in ("beaten", "beaten_by"))
     sign = pl.col("metric").replace_strict({k: 1 - 2 * x for k, x in higher_is_better.items()})
     known = pl.when(pl.col("mean").is_not_null())
     return (
@@ -368,6 +359,13 @@ def rank_systems(
         .select(*part, "system", "mean", "rank_lo", "rank_hi",
                 maybe_best=(pl.col("rank_lo") == 1).fill_null(False))
     )  # fmt: skip
+
+
+def list_wins(pairs: pl.DataFrame) -> list[tuple[str, str, str, str]]:
+    """Metric and slice of each significant difference, the better system and the worse one."""
+    columns = ("metric", "slice", "b", "a")
+    better, worse = (pairs.filter(verdict=word)[columns].rows() for word in SIGNIFICANT)
+    return [*better, *((metric, part, a, b) for metric, part, b, a in worse)]
 
 
 # Of more places where a system is worse, and of more systems, the others are counted.
@@ -465,10 +463,9 @@ def _describe_leader(metric: str, means: pl.DataFrame, pairs: pl.DataFrame, lowe
     if len(tied) > 1:
         return f"{_join_names(tied)} are tied on {metric} ({value:,.3f})"
     title, tested = f"{best} leads on {metric} ({value:,.3f})", pairs["p"].count() > 0
-    verdicts = {(a, b): word for a, b, word in pairs["a", "b", "verdict"].rows()}
-    won = [a for (a, b), word in verdicts.items() if b == best and word == BETTER]
-    won += [b for (a, b), word in verdicts.items() if a == best and word == WORSE]
-    rest = [x for pair in verdicts if best in pair for x in pair if x not in (best, *won)]
+    won = [loser for _, _, winner, loser in list_wins(pairs) if winner == best]
+    both = pairs["a", "b"].rows()
+    rest = [x for pair in both if best in pair for x in pair if x not in (best, *won)]
     for word, names in (("", won), ("not ", rest)) if tested else ():
         title += f", {word}significantly better than {_join_names(names)}" if names else ""
     return title if tested else f"{title}, not tested"
@@ -483,14 +480,12 @@ def mark_pairs(
     pairs: pl.DataFrame, letters: Mapping[str, str], baseline: str | None
 ) -> dict[tuple[str, str, str], str]:
     """The marks by metric, slice and system: letters of those that are worse, or † and ‡."""
-    rows = pairs.filter(pl.col("verdict").is_in(SIGNIFICANT))
-    columns = rows["metric", "slice", "a", "b", "verdict"].rows()
     if baseline is not None:
-        return {(metric, part, b): MARKS[word] for metric, part, _, b, word in columns}
+        rows = pairs["metric", "slice", "b", "verdict"].rows()
+        return {(metric, part, b): MARKS[word] for metric, part, b, word in rows if word in MARKS}
     beaten: dict[tuple[str, str, str], list[str]] = {}
-    for metric, part, a, b, word in columns:
-        winner, loser = (b, a) if word == BETTER else (a, b)
-        beaten.setdefault((metric, part, winner), []).append(loser)
+    for *place, loser in list_wins(pairs):
+        beaten.setdefault(tuple(place), []).append(loser)
     apart = ", " if len(letters) > 26 else ""
     return {
         key: apart.join(letter for name, letter in letters.items() if name in losers)

@@ -234,8 +234,7 @@ def gate(
     tables = [name for name, result in results.items() if result and VALUES in result.columns]
     if drops and "run" in tables and "baseline" not in tables:
         rules = {x: getattr(evaluated["baseline"].meta, x) for x in _RULES}
-        meta = replace(evaluated["run"].meta, **rules)
-        evaluated["run"] = replace(evaluated["run"], meta=meta)
+        evaluated["run"] = evaluated["run"].derive(**rules)
     doubts = [note for result in evaluated.values() for note in result.data_notes]
     run_result = evaluated["run"]
     names = run_result.metrics
@@ -301,7 +300,7 @@ def gate(
     table = pl.DataFrame(rows, schema=verdict.SCHEMA)
     inputs = {**data, "judgments": qrels}
     named = {x: _name_input(y) for x, y in inputs.items() if y is not None}
-    return Verdict(table, replace(run_result, data_notes=notes), inconclusive, named)
+    return Verdict(table, run_result.derive(data_notes=notes), inconclusive, named)
 
 
 def _name_input(data: Any) -> str:
@@ -320,7 +319,7 @@ def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:
     errors.require(len(systems) == 2, "max_drop= needs two systems. Compare one with the baseline")
     a, b = sorted(systems, key=lambda name: name != (settings.baseline or systems[0]))
     groups = [group for group in result.meta.groupings if group != [settings.cluster]]
-    result = replace(result, meta=replace(result.meta, groupings=groups))
+    result = result.derive(groupings=groups)
     limits = parse_limits("max_drop", max_drop, [result.metrics])
     alignment.require_metrics(result, [limit.name(result) for limit in limits])
     pairs, _ = list_pairs(
@@ -337,7 +336,7 @@ def _check_ranked(combined: Result) -> list[dict[str, Any]]:
     Of the queries that are judged for both. The run then fails, a baseline decides nothing.
     """
     in_both = pl.len().over(combined.meta.query) == 2
-    few = alignment.find_few_ranked(replace(combined, values=combined.frame().filter(in_both)))
+    few = alignment.find_few_ranked(combined.derive(values=combined.frame().filter(in_both)))
     if few is None:
         return []
     which, count, total = few
@@ -363,8 +362,7 @@ def _require_one_system(name: str, result: Result) -> Result:
         several = f"{name} has several systems, such as {rows['system'].min()!r}"
         raise errors.RankqlError(f"{several}. Pass the rows of one at a time")
     judge = result.judge and _require_one_system(name, result.judge)
-    meta = replace(result.meta, system=False, collections={})
-    return replace(result, meta=meta, values=rows.drop("system"), judge=judge)
+    return result.derive(system=False, collections={}, values=rows.drop("system"), judge=judge)
 
 
 def _combine(
@@ -393,8 +391,8 @@ def _combine(
     known = ("weight", "catalogue", "judgments", "tables", *(_RULES[1:] if conventions else ()))
     kept = {name: getattr(baseline.meta, name) for name in known}
     meta = replace(run.meta, metrics=names, metric_weights=weights, conventions=rules, **kept)
-    baseline = replace(baseline, meta=meta, values=values, data_notes=[])
-    combined = combine_systems({"baseline": baseline, "run": replace(run, data_notes=[])})
+    baseline = baseline.derive(meta=meta, values=values, data_notes=[])
+    combined = combine_systems({"baseline": baseline, "run": run.derive(data_notes=[])})
     alignment.require_same_queries(combined)
     rows = combined.frame()
     alignment.require_overlap(rows, key, ["run", "baseline"])
@@ -412,4 +410,4 @@ def _combine(
         end = "of the baseline not judged any more and left out of the drops"
         notes += text.note_shares([("", *lacking)], end)
         shared = judged
-    return replace(combined, values=shared, data_notes=notes)
+    return combined.derive(values=shared, data_notes=notes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ def compare_systems(
     """
     paired, key = pair_values(human, judge).filter(LABELLED), human.meta.query
     same = pl.col(judge.meta.query).cast(paired.schema[key]).is_in(paired[key].implode())
-    judge = replace(judge, values=judge.frame().filter(same), _summary=None)
+    judge = judge.derive(values=judge.frame().filter(same))
     frames: dict[str, list[dict[str, Any]]] = {"systems": [], "orders": []}
     sentences = list[str]()
 

@@ -131,31 +131,34 @@ def with_names_of(result: Result, first: Result) -> Result:
     def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
         return {new.get(name, name): value for name, value in values.items()}
 
-    meta = replace(
-        meta,
-        metrics=[*renamed(dict.fromkeys(meta.metrics))],
-        canonical=first.meta.canonical | renamed(meta.canonical),
-        metric_weights=renamed(meta.metric_weights) | weights,
-        catalogue=renamed(meta.catalogue),
-        higher_is_better=renamed(meta.higher_is_better),
-    )
-    return result.derive(meta=meta, values=result.frame().rename(columns))
+    fields = ("canonical", "metric_weights", "catalogue", "higher_is_better")
+    changes = {name: renamed(getattr(meta, name)) for name in fields}
+    changes["canonical"] = first.meta.canonical | changes["canonical"]
+    changes["metric_weights"] |= weights
+    metrics = [*renamed(dict.fromkeys(meta.metrics))]
+    return result.derive(metrics=metrics, values=result.frame().rename(columns), **changes)
 
 
 def open_result(result: MeansResult | str | os.PathLike[str]) -> Result:
     """A result, or the one in a file that rankql wrote."""
-    if isinstance(result, Result):
-        return result
-    if isinstance(result, MeansResult):
-        raise RankqlError("The values per query of this result are in Spark. Pass result.collect()")
-    path = Path(result).expanduser() if isinstance(result, str | os.PathLike) else None
-    meta = None if path is None else read_metadata(path)
-    if path is None or meta is None:
+    if (found := find_result(result)) is None:
+        is_path = isinstance(result, str | os.PathLike)
         raise RankqlError(
-            f"{result if path is None else str(path)!r} is neither a result nor a file with values "
-            "per query. Write it with output= or save_values"
+            f"{str(Path(result).expanduser()) if is_path else result!r} is neither a result nor a "
+            "file with values per query. Write it with output= or save_values"
         )
-    return Result(meta, values=path)
+    return found
+
+
+def find_result(data: Any) -> Result | None:
+    """The result that an argument is, or that `output=` wrote; None for anything else."""
+    if isinstance(data, MeansResult) and not isinstance(data, Result):
+        raise RankqlError("The values per query of this result are in Spark. Pass result.collect()")
+    is_path = isinstance(data, str | os.PathLike)
+    meta = read_metadata(data) if is_path else None
+    return (
+        data if isinstance(data, Result) else meta and Result(meta, values=Path(data).expanduser())
+    )
 
 
 def _concat(frames: Sequence[pl.DataFrame], keys: Sequence[str]) -> pl.DataFrame:

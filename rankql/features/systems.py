@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from rankql.core.base.column_names import USERS, core_of
@@ -39,14 +38,6 @@ class Names:
     system: str | None = None
 
 
-def find_result(data: Any) -> Result | None:
-    """The result that an argument is, or that `output=` wrote; None for anything else."""
-    if isinstance(data, MeansResult):
-        return combine.open_result(data)
-    meta = combine.read_metadata(data) if isinstance(data, str | os.PathLike) else None
-    return None if meta is None else Result(meta, values=Path(data).expanduser())
-
-
 def open_values(data: Any, names: Names = Names()) -> Result | None:
     """The values in a file, or those that another tool printed; None for anything else."""
     if isinstance(data, str | os.PathLike):
@@ -68,7 +59,7 @@ def open_each(systems: Mapping[str, Any], request: Request) -> dict[str, Result 
     for name, data in systems.items():
         if getattr(data, "judge", None) is not None and isinstance(data, MeansResult):
             raise RankqlError(f"{name} is corrected by a judge. Pass its run with judge= instead")
-        results[name] = find_result(data)
+        results[name] = combine.find_result(data)
         if results[name] is None and request.qrels is None and not of_hits:
             results[name] = found = open_values(data, Names(system=system))
             of_systems |= found is not None and found.meta.system
@@ -84,7 +75,7 @@ def open_each(systems: Mapping[str, Any], request: Request) -> dict[str, Result 
         for name, result in results.items():
             assert result
             rules = {**result.conventions, "missing": missing}
-            results[name] = result.derive(meta=replace(result.meta, conventions=rules))
+            results[name] = result.derive(conventions=rules)
     of_runs = ("judge", "judge_rel", "attributes", "train", "catalogue", "seen", "min_score")
     options = {x: getattr(request, x) for x in ("qrels", *of_runs)} | options
     for name, value in options.items():
@@ -116,10 +107,10 @@ def find_values(request: Request, attributes: Sequence[str]) -> Result | None:
     results = align_values(results, attributes)
     if not several:
         result = next(iter(results.values()))
-        return replace(result, data_notes=[*notes, *result.data_notes])
+        return result.derive(data_notes=[*notes, *result.data_notes])
     combined = combine.combine_systems(results)
     notes += [*combine.require_same_judgments(results), *combined.data_notes]
-    return replace(combined, data_notes=notes)
+    return combined.derive(data_notes=notes)
 
 
 def describe_users(results: Mapping[str, Result | None], used: Sequence[str | None]) -> list[str]:

@@ -177,7 +177,7 @@ def open_printed(
     rows, notes = printed
     with open_session(None) as session:
         result = _read(session, session.table(rows, VALUES), None, metrics, None)
-    return replace(result, data_notes=[*result.data_notes, *notes])
+    return result.derive(data_notes=[*result.data_notes, *notes])
 
 
 def read_values_file(
@@ -371,17 +371,12 @@ def align_values(results: Mapping[str, Result], attributes: Sequence[str]) -> di
         for column in by:
             lacks = f"{name!r} has no column {column!r}, which the others have."
             require(column in result.frame().columns, lacks)
-        meta = replace(
-            result.meta,
-            query=first.meta.query,
-            metrics=[metric for metric in result.metrics if metric not in by],
-            conventions=conventions,
-            by=by,
-            groupings=first.meta.groupings,
-            weight=first.meta.weight,
+        shared = {x: getattr(first.meta, x) for x in ("query", "groupings", "weight")}
+        metrics = [metric for metric in result.metrics if metric not in by]
+        values = result.frame().rename({result.meta.query: first.meta.query})
+        aligned[name] = result.derive(
+            metrics=metrics, conventions=conventions, by=by, values=values, **shared
         )
-        key = {result.meta.query: first.meta.query}
-        aligned[name] = result.derive(meta=meta, values=result.frame().rename(key))
     return aligned
 
 
@@ -423,7 +418,7 @@ def set_directions(
         words = f"{higher} assumed to be better. If not, set higher_is_better="
         notes.append(text.Note(words, kind=text.DIRECTION))
     directions = dict.fromkeys(neither) | defined | dict.fromkeys(assumed, True) | stated
-    return result.derive(meta=replace(result.meta, higher_is_better=directions), data_notes=notes)
+    return result.derive(higher_is_better=directions, data_notes=notes)
 
 
 def _may_be_lower(name: str) -> bool:

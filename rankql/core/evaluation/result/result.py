@@ -121,7 +121,7 @@ class Result(MeansResult):
 
     def _slices(self, groupings: list[list[str]]) -> pl.DataFrame:
         """The means with only the slices by these attributes."""
-        return self.derive(meta=replace(self.meta, groupings=groupings)).means
+        return self.derive(groupings=groupings).means
 
     def weight_sums(self) -> dict[str, Any]:
         """Sums of the weights of the queries."""
@@ -196,7 +196,7 @@ class Result(MeansResult):
         if weight not in self.meta.by:
             known = errors.describe_unknown("attribute", weight, self.meta.by)
             raise errors.RankqlError(f"weight: {known} For another column, evaluate with weight=")
-        weighted = self.derive(meta=replace(self.meta, weight=weight)).with_numeric_weights()
+        weighted = self.derive(weight=weight).with_numeric_weights()
         check_values(weighted.meta, weighted.values)
         return weighted
 
@@ -212,8 +212,10 @@ class Result(MeansResult):
         return draw_chart("plot_distribution", self, metric)
 
     def derive(self, **changes: Any) -> Result:
-        """A result with other fields, whose means are computed again."""
-        return replace(self, _summary=None, **changes)
+        """A result with other fields, or fields of `meta`, whose means are computed again."""
+        of_meta = {name: changes.pop(name) for name in changes.keys() & vars(self.meta)}
+        meta = replace(changes.pop("meta", self.meta), **of_meta)
+        return replace(self, meta=meta, _summary=None, **changes)
 
     def without_judge(self) -> Result:
         """The result of the human labels alone."""
