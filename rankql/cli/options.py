@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 import click
 
 import rankql
-from rankql.core.base.writing import HeaderlessPath, is_path, public_name
+from rankql.core.base.writing import HeaderlessPath, is_path, name_by_file
 from rankql.core.metrics import conventions
 from rankql.core.metrics.metric_record import GAIN
 from rankql.core.tables import request as arguments
@@ -54,7 +54,7 @@ def split_name(run: InputPath) -> tuple[str, InputPath]:
     name, equals, path = text.partition("=")
     if equals and "/" not in name and not is_path(text):
         return name, path if isinstance(run, str) else replace(run, path=path)
-    return Path(re.sub(r"\.(gz|zst)$", "", public_name(text))).stem, run
+    return name_by_file(text), run
 
 
 # A part of a path that names the system or the collection, such as runs/{system}.{collection}.run.

@@ -18,7 +18,7 @@ import click
 
 from rankql.cli.command import COLUMNS, as_cli_options, call, command, remembered, show, task
 from rankql.cli.options import DATA, NAMED, PATH, InputPath, split_name
-from rankql.core.base.writing import expand_glob, write_file
+from rankql.core.base.writing import expand_glob, names_by_file, write_file
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
@@ -470,7 +470,7 @@ def name_runs(runs: Sequence[InputPath], kind: str = "run") -> dict[str, InputPa
     pairs = [*map(split_name, runs)]
     by_name = dict(pairs)
     if len(by_name) < len(runs) and all(x is y for (_, x), y in zip(pairs, runs, strict=True)):
-        by_name = {Path(os.fspath(x)).parent.name: x for x in runs}  # bm25/nq.run, dense/nq.run
+        by_name = dict(zip(names_by_file(runs), runs, strict=True))
     if len(by_name) < len(runs):
         raise click.UsageError(f"Two {kind}s have the same name. Name each {kind}: NAME=PATH.")
     return by_name

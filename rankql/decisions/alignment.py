@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -15,7 +14,7 @@ import polars as pl
 from rankql.core.base import text
 from rankql.core.base.column_names import says
 from rankql.core.base.errors import RankqlError, describe_unknown, require
-from rankql.core.base.writing import public_name
+from rankql.core.base.writing import names_by_file
 from rankql.core.evaluation.finish.readable import describe_together
 from rankql.core.evaluation.means import means
 from rankql.core.evaluation.result.result import Result, check_values
@@ -48,7 +47,7 @@ def name_systems(runs: Any, qrels: Any, metrics: Any, con: Any) -> tuple[Any, li
         return runs, []
     require(bool(runs), NO_RUNS)
     paths = [run for run in runs if isinstance(run, str | os.PathLike)]
-    names = [Path(public_name(path).removesuffix(".gz")).stem for path in paths]
+    names = names_by_file(paths)
     if not (len(paths) == len(runs) == len({*names}) and all(names)):
         names = [f"run {i}" for i in range(1, len(runs) + 1)]
     note = f"Systems are named {text.join_words([*names])}. Pass a dict to choose other names"

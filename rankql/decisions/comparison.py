@@ -73,7 +73,7 @@ class Comparison(EvaluatedTable):
     # The compared runs; None if results were compared.
     source: ComparedRuns | None = None
     # The own mean of each system and its own queries, by metric, slice and system, if any.
-    own: Mapping[tuple[str, ...], tuple[float | None, int]] = field(default_factory=dict)
+    own: Mapping[tuple[str, str, str], tuple[float | None, int]] = field(default_factory=dict)
     # Are the rows of pairs displayed?
     _long = False
     _details = ("summary", "settings", "higher_is_better", *EvaluatedTable._details)
@@ -484,8 +484,8 @@ def mark_pairs(
         rows = pairs["metric", "slice", "b", "verdict"].rows()
         return {(metric, part, b): MARKS[word] for metric, part, b, word in rows if word in MARKS}
     beaten: dict[tuple[str, str, str], list[str]] = {}
-    for *place, loser in list_wins(pairs):
-        beaten.setdefault(tuple(place), []).append(loser)
+    for metric, part, winner, loser in list_wins(pairs):
+        beaten.setdefault((metric, part, winner), []).append(loser)
     apart = ", " if len(letters) > 26 else ""
     return {
         key: apart.join(letter for name, letter in letters.items() if name in losers)

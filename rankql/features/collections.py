@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -13,7 +12,7 @@ import polars as pl
 from rankql.core.base.column_names import squash
 from rankql.core.base.errors import RankqlError, require
 from rankql.core.base.text import Note, join_words
-from rankql.core.base.writing import is_path, public_name
+from rankql.core.base.writing import is_path, names_by_file
 from rankql.core.evaluation.means import means
 from rankql.core.evaluation.result.result import Result
 from rankql.core.tables.files import DATA, suffix_of
@@ -40,7 +39,7 @@ def find_collections(runs: Any, qrels: Any) -> Collections | None:
         if not all(isinstance(x, LISTS) and len(x) == len(qrels) for x in runs.values()):
             return None
         paths = [x for x in qrels if isinstance(x, str | os.PathLike)]
-        names = [Path(public_name(x).removesuffix(".gz")).stem for x in paths]
+        names = names_by_file(paths)
         if len(qrels) != len({*names}):
             names = [f"collection {i}" for i in range(1, len(qrels) + 1)]
         qrels = dict(zip(names, qrels, strict=True))

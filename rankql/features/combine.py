@@ -142,9 +142,9 @@ def with_names_of(result: Result, first: Result) -> Result:
 def open_result(result: MeansResult | str | os.PathLike[str]) -> Result:
     """A result, or the one in a file that rankql wrote."""
     if (found := find_result(result)) is None:
-        is_path = isinstance(result, str | os.PathLike)
+        name = result if isinstance(result, MeansResult) else str(Path(result).expanduser())
         raise RankqlError(
-            f"{str(Path(result).expanduser()) if is_path else result!r} is neither a result nor a "
+            f"{name!r} is neither a result nor a "
             "file with values per query. Write it with output= or save_values"
         )
     return found
@@ -154,11 +154,10 @@ def find_result(data: Any) -> Result | None:
     """The result that an argument is, or that `output=` wrote; None for anything else."""
     if isinstance(data, MeansResult) and not isinstance(data, Result):
         raise RankqlError("The values per query of this result are in Spark. Pass result.collect()")
-    is_path = isinstance(data, str | os.PathLike)
-    meta = read_metadata(data) if is_path else None
-    return (
-        data if isinstance(data, Result) else meta and Result(meta, values=Path(data).expanduser())
-    )
+    if not isinstance(data, str | os.PathLike):
+        return data if isinstance(data, Result) else None
+    meta = read_metadata(data)
+    return Result(meta, values=Path(data).expanduser()) if meta else None
 
 
 def _concat(frames: Sequence[pl.DataFrame], keys: Sequence[str]) -> pl.DataFrame:

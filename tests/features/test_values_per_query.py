@@ -74,6 +74,17 @@ def test_files_give_their_names(tmp_path, monkeypatch):
     assert same.systems == ["run 1", "run 2"]
 
 
+def test_files_of_one_name_give_those_of_their_folders(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    QRELS.write_parquet("qrels.parquet")
+    for name, frame in {"bm25": OLD, "dense": NEW}.items():
+        (tmp_path / name).mkdir()
+        frame.write_csv(f"{name}/nq.csv.gz", compression="gzip")
+        frame.write_csv(f"{name}.csv.zst", compression="zstd")
+    for files in (["bm25/nq.csv.gz", "dense/nq.csv.gz"], ["bm25.csv.zst", "dense.csv.zst"]):
+        assert rankql.compare(files, "qrels.parquet", "RR").systems == ["bm25", "dense"]
+
+
 # Any columns of numbers
 
 

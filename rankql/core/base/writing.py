@@ -232,3 +232,15 @@ def public_name(data: Any) -> str:
         return ""
     path = re.split(r"[?#]" if "://" in os.fspath(data) else r"\?.*=", os.fspath(data))[0]
     return re.split(r"[/\\]", path.rstrip("/\\"))[-1].rpartition("@")[2]
+
+
+def name_by_file(path: str | os.PathLike[str]) -> str:
+    """The name of a system or a collection that is called after its file."""
+    return Path(re.sub(r"\.(gz|zst)$", "", public_name(path))).stem
+
+
+def names_by_file(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+    """The names of systems by their files, or by their folders: bm25/nq.run and dense/nq.run."""
+    paths = [*paths]
+    names = [*map(name_by_file, paths)]
+    return names if len({*names}) == len(paths) else [Path(path).parent.name for path in paths]
