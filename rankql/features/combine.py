@@ -142,7 +142,7 @@ def with_names_of(result: Result, first: Result) -> Result:
 def open_result(result: MeansResult | str | os.PathLike[str]) -> Result:
     """A result, or the one in a file that rankql wrote."""
     if (found := find_result(result)) is None:
-        name = result if isinstance(result, MeansResult) else str(Path(result).expanduser())
+        name = str(Path(result).expanduser()) if isinstance(result, str | os.PathLike) else result
         raise RankqlError(
             f"{name!r} is neither a result nor a "
             "file with values per query. Write it with output= or save_values"
