@@ -10,7 +10,8 @@ from importlib.resources import files
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from rankql.core.base.text import escape_html
+from rankql.core.base.results import TableResult, make_block
+from rankql.core.base.text import escape_html, format_html, format_sentence
 
 if TYPE_CHECKING:
     import altair as alt
@@ -30,6 +31,30 @@ def render_page(title: str, body: str, scripts: Sequence[str] = ()) -> str:
         body=body,
         scripts="".join(f"<script>{script}</script>" for script in scripts),
     )
+
+
+def render_result(result: TableResult) -> str:
+    """Render what a notebook displays, the sentences first, and charts."""
+    title = result._headline() or result.caption or result.title or type(result).__name__
+    tables, sentences, notes = result._render_parts("")
+    lacking = result.lacks_charts
+    shown, folded = map(_draw, ((), ()) if lacking else result._charts())
+    more = f"<details><summary>More charts</summary>{folded}</details>" if folded else ""
+    for name, frame in result._folded():
+        block = make_block(frame)
+        tables += f"<details><summary>{format_sentence(name)}</summary>"
+        tables += f"{format_html(block.rows, block.right)}</details>"
+    facts = "".join(f"<span>{format_sentence(x)}</span>" for x in result._facts())
+    facts = f'<p class="facts">{facts}</p>' if facts else ""
+    notes += "".join(f"<p><small>{format_sentence(line)}</small></p>" for line in lacking)
+    head = f"<header><h1>{format_sentence(title)}</h1>{facts}</header>"
+    return render_page(title, f"{head}\n<main>{sentences}{tables}{shown}{more}{notes}</main>")
+
+
+def _draw(specs: Sequence[Any]) -> str:
+    """The charts as pictures of a page."""
+    figures = [f"<figure>{render_svg(spec)}</figure>" for spec in specs]
+    return f'<div class="figures chart">{"".join(figures)}</div>' if figures else ""
 
 
 def read_file(name: str) -> str:

@@ -375,29 +375,8 @@ class TableResult:
         return []
 
     def _render_page(self, **_: Any) -> str:
-        """An HTML page with what a notebook displays, the sentences first, and with charts."""
-        title = self._headline() or self.caption or self.title or type(self).__name__
-        tables, sentences, notes = self._render_parts("")
-        lacking = self.lacks_charts
-        charts = ((), ()) if lacking else self._charts()
-        notes += "".join(f"<p><small>{text.format_sentence(line)}</small></p>" for line in lacking)
-
-        def draw(each: Sequence[Any]) -> str:
-            figures = [f"<figure>{load_output('page').render_svg(x)}</figure>" for x in each]
-            return f'<div class="figures chart">{"".join(figures)}</div>' if figures else ""
-
-        shown, folded = map(draw, charts)
-        more = f"<details><summary>More charts</summary>{folded}</details>" if folded else ""
-        for name, frame in self._folded():
-            block = make_block(frame)
-            tables += f"<details><summary>{text.format_sentence(name)}</summary>"
-            tables += f"{text.format_html(block.rows, block.right)}</details>"
-        facts = "".join(f"<span>{text.format_sentence(x)}</span>" for x in self._facts())
-        facts = f'<p class="facts">{facts}</p>' if facts else ""
-        body = f"{sentences}{tables}{shown}{more}{notes}"
-        head = f"<header><h1>{text.format_sentence(title)}</h1>{facts}</header>"
-        main = f"{head}\n<main>{body}</main>"
-        return str(load_output("page").render_page(title, main))
+        """An HTML page with what a notebook displays, and with charts."""
+        return str(load_output("page").render_result(self))
 
 
 def require_charts() -> None:
