@@ -19,16 +19,23 @@ import polars as pl
 import pyarrow as pa
 
 from rankql.core.base.errors import RankqlError
-from rankql.core.evaluation.checks import columns as column_checks
 from rankql.core.evaluation.checks import counters as counting
 from rankql.core.evaluation.checks.duplicates import require_unique_rows
 from rankql.core.evaluation.checks.rankings import RANKINGS
 from rankql.core.evaluation.checks.record import Evidence, inspect
-from rankql.core.evaluation.finish.compute import evaluation_errors, finish, reduce_tables
-from rankql.core.evaluation.means.means import Meta, counted_values_sql
+from rankql.core.evaluation.finish.compute import evaluation_errors, finish
+from rankql.core.evaluation.means.means import counted_values_sql
+from rankql.core.evaluation.plan import columns as column_checks
 from rankql.core.evaluation.plan.evaluation import Evaluation
-from rankql.core.evaluation.plan.plan import extra_columns, read_rankings
-from rankql.core.evaluation.plan.ties import WITHOUT_GRADES
+from rankql.core.evaluation.plan.meta import Meta
+from rankql.core.evaluation.plan.plan import (
+    QueryOverlap,
+    extra_columns,
+    leave_out_unjudged,
+    read_rankings,
+)
+from rankql.core.evaluation.query.ties import WITHOUT_GRADES
+from rankql.core.evaluation.reduce.fetch import reduce_tables
 from rankql.core.evaluation.reduce.protocol import spark_total
 from rankql.core.evaluation.result.result import (
     WEIGHT_SUMS,
@@ -160,7 +167,7 @@ def _evaluate_rows(
             incomplete |= number < total
     if incomplete:
         return None
-    inputs, unjudged = counting.leave_out_unjudged(session, inputs)
+    inputs, unjudged = leave_out_unjudged(session, inputs)
     with duckdb_errors():
         for table in inputs.tables:
             column_checks.validate_numbers(session, table)
@@ -178,7 +185,7 @@ def _evaluate_rows(
         require_unique_rows(evaluation, reduction.unique_columns())
         values = finish(reduction).per_query
     number = values[inputs.query].n_unique()
-    queries = counters.queries or unjudged or [counting.QueryOverlap(None, number, number, [])]
+    queries = counters.queries or unjudged or [QueryOverlap(None, number, number, [])]
     for system, *numbers, examples in queries:
         counts.append(Count("unjudged", system, ids=examples))
         counts += map(Count, ("queries", "judged"), repeat(system), numbers)
@@ -251,7 +258,7 @@ def combine_counters(inputs: Inputs, meta: Meta, totals: Totals) -> counting.Cou
         column_checks.require_ids(table.label, number(f"rows of {table.label}"), ids)
     if error := totals.read("error", TEXT):
         raise RankqlError(error)
-    queries = totals.records(counting.QueryOverlap)
+    queries = totals.records(QueryOverlap)
     place = "score" if inputs.scored else "position"
     orders_ties = inputs.scored and meta.conventions["ties"] in WITHOUT_GRADES
     matches = []

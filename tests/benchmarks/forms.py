@@ -24,9 +24,9 @@ from polars.testing import assert_frame_equal
 from timing import Workload, measure
 
 import rankql
-from rankql.core.evaluation.finish import compute, ctes
 from rankql.core.evaluation.plan.evaluation import Evaluation
-from rankql.core.evaluation.reduce import in_memory, reduce
+from rankql.core.evaluation.query import ctes
+from rankql.core.evaluation.reduce import fetch, in_memory, reduce
 from rankql.core.evaluation.reduce.reduce import Reduction
 from rankql.core.evaluation.result import result
 from rankql.core.expressions.in_duckdb import aggregate
@@ -195,7 +195,7 @@ def bounded_lists() -> AbstractContextManager[Any]:
         kept = {x.name: getattr(chosen, x.name) for x in fields(chosen)}
         return BoundedLists(**{**kept, "form": "lists"})
 
-    return patch.object(compute, "choose_reduction", choose)
+    return patch.object(fetch, "choose_reduction", choose)
 
 
 class BoundedLists(Reduction):

@@ -10,7 +10,7 @@ import pytest
 import rankql
 from rankql.core.evaluation.checks.causes import Causes
 from rankql.core.evaluation.evaluate import evaluate, open_evaluation
-from rankql.core.evaluation.finish import compute
+from rankql.core.evaluation.reduce import fetch
 from rankql.core.evaluation.reduce.in_memory import MOST_ROWS
 from rankql.core.tables import private
 from rankql.core.tables.request import RankingRules, Request
@@ -37,7 +37,7 @@ def looks(run, qrels, metrics=("nDCG@5",), **options):
     """The looks that have a cause."""
     rules = RankingRules.of(options, evaluate)
     with open_evaluation(Request(run, qrels, [*metrics], rules)) as evaluation:
-        causes = Causes(compute.reduce_tables(evaluation))
+        causes = Causes(fetch.reduce_tables(evaluation))
         return {name for name in LOOKS if getattr(causes, name)}
 
 

@@ -4,8 +4,7 @@ import polars as pl
 import pytest
 
 import rankql
-from rankql.core.evaluation.finish import compute
-from rankql.core.evaluation.reduce import in_memory
+from rankql.core.evaluation.reduce import fetch, in_memory
 from support.parameters import few
 
 
@@ -41,7 +40,7 @@ def test_queries_keep_their_type(kind, monkeypatch):
     """Polars or DuckDB reduces them: values per query are joined with the tables of the user."""
     reduced, reduce_frames = [], in_memory.reduce_frames
     note = lambda reduction: reduced.append(reduce_frames(reduction)) or reduced[-1]  # noqa: E731
-    monkeypatch.setattr(compute, "reduce_frames", note)
+    monkeypatch.setattr(fetch, "reduce_frames", note)
     rows = {"query": [1, 1, 2], "item": [1, 2, 3], "score": [3, 2, 1], "rel": [1, 0, 1]}
     table = pl.DataFrame(rows).cast({"query": kind})
     run, qrels = table.drop("rel"), table.drop("score")

@@ -4,9 +4,9 @@ import duckdb
 import polars as pl
 import pytest
 
-from rankql.core.evaluation.finish import compute
+from rankql.core.evaluation.plan.evaluation import SCALES
 from rankql.core.evaluation.plan.plan import make_plan
-from rankql.core.evaluation.reduce import protocol
+from rankql.core.evaluation.reduce import fetch, protocol
 from rankql.core.tables.session import open_session
 from support.parameters import few
 from support.reductions import make_request
@@ -20,7 +20,7 @@ def reduce(shape, metric, table=None):
     run, qrels = SHAPES[shape](ranked(3) if table is None else table)
     request = make_request(run, qrels, metric)
     with open_session(None) as session:
-        return compute.reduce_tables(make_plan(session, request))
+        return fetch.reduce_tables(make_plan(session, request))
 
 
 FORMS = {
@@ -53,7 +53,7 @@ def test_every_form_and_column_is_in_use():
     assert not unused
 
 
-@pytest.mark.parametrize("end", protocol.SCALES)
+@pytest.mark.parametrize("end", SCALES)
 def test_counts_of_grades(end):
     grades = [*range(end + 1), end, end, None, 1]
     table = pl.DataFrame({"query": [0] * len(grades) + [1], "rel": [*grades, None]})

@@ -17,12 +17,18 @@ from rankql.core.base.column_names import EVENTS, ROLES, TIMES, USERS, core_of, 
 from rankql.core.base.doors import DOORS, Door, call_extra
 from rankql.core.base.errors import advise
 from rankql.core.base.text import format_shares, join_words, run_label
-from rankql.core.evaluation.checks.attributes import several_values, two_weights
-from rankql.core.evaluation.checks.columns import validate_numbers
+from rankql.core.evaluation.checks.attributes import (
+    cluster_codes,
+    describe_clusters,
+    several_values,
+    two_weights,
+)
 from rankql.core.evaluation.checks.counters import describe_chunk, format_examples
 from rankql.core.evaluation.checks.duplicates import find_repeated
 from rankql.core.evaluation.checks.record import Check, Evidence, Facts
-from rankql.core.evaluation.means import means
+from rankql.core.evaluation.plan.columns import validate_numbers
+from rankql.core.evaluation.plan.meta import BOTH, compared_value, left_out_if, undefined_value
+from rankql.core.evaluation.plan.plan import NO_GRADES
 from rankql.core.metrics.all_metrics import NO_GAIN, NO_RELEVANT_ITEM
 from rankql.core.metrics.macros import MISSING, literal, quote
 from rankql.core.metrics.metric_record import IS_RELEVANT
@@ -192,7 +198,6 @@ def _duplicates(evidence: Evidence) -> Iterable[Facts]:
 FEW_MATCHES = (
     "Only {count:,} of {least:,} {what} {count:is|are} {where}, and few ids are in both tables"
 )
-NO_GRADES = "No item has a grade: there are no judgments, or every grade is NULL"
 RANKINGS = (
     Check("nan-scores", "evaluation", "error", "", _nan_scores, needs="nan"),
     Check(
@@ -290,7 +295,7 @@ def _unanswerable(evidence: Evidence) -> Iterable[Facts]:
     others = [
         m.name for m in evaluation.metrics
         if m.record and m.record.undefined != "never" and m.record.if_silent is None
-        and means.undefined_value(m.name, vars(evaluation.conventions)) is None
+        and undefined_value(m.name, vars(evaluation.conventions)) is None
     ]  # fmt: skip
     for total, count in evaluation.run_sql(sql):
         leave = f"leave{'s' * (len(others) == 1)} {'it' if count == 1 else 'them'} out; "
@@ -305,7 +310,7 @@ def _without_worst(evidence: Evidence) -> Iterable[Facts]:
     absent, rules = values.filter(pl.col(MISSING)), vars(evaluation.conventions)
     system = pl.col("system") if "system" in values.columns else pl.lit("")
     for metric in evaluation.metrics:
-        left_out = means.left_out_if(metric.name, rules) == means.BOTH
+        left_out = left_out_if(metric.name, rules) == BOTH
         if left_out and (n := absent[metric.name].null_count()):
             counts = absent.group_by(system, maintain_order=True).agg(
                 pl.col(metric.name).null_count(), pl.len()
@@ -442,7 +447,7 @@ def _other_counts(evidence: Evidence) -> Iterable[Facts]:
     """Metrics whose means are over more queries in one system than in another."""
     evaluation = evidence.evaluation
     names, meta = evaluation.names, evaluation.make_meta()
-    compared = (means.compared_value(name, meta) for name in names)
+    compared = (compared_value(name, meta) for name in names)
     rows = evidence.values.select("system", *compared).group_by("system").agg(pl.all().count())
     for name in names if len(rows) else ():
         counts = rows.sort(name, "system")["system", name].rows()
@@ -455,8 +460,8 @@ def _clusters(evidence: Evidence) -> Iterable[Facts]:
     query, cluster = evidence.evaluation.inputs.query, str(evidence.evaluation.cluster)
     queries = evidence.values[[query, cluster]]
     queries = queries.filter(queries[query].alias("key").is_first_distinct())
-    codes = means.cluster_codes(queries, query, cluster)
-    yield {"text": means.describe_clusters(codes, cluster)}
+    codes = cluster_codes(queries, query, cluster)
+    yield {"text": describe_clusters(codes, cluster)}
 
 
 def _users(evidence: Evidence) -> Iterable[Facts]:

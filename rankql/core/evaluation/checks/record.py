@@ -29,8 +29,8 @@ from rankql.core.evaluation.checks.looks import (
     read_all,
     read_some,
 )
-from rankql.core.evaluation.finish.ctes import Unique
 from rankql.core.evaluation.plan.evaluation import Evaluation
+from rankql.core.evaluation.query.ctes import Unique
 from rankql.core.metrics.macros import MISSING
 from rankql.core.metrics.metric_record import Metric, reads_grades
 from rankql.core.tables.inputs import Inputs

@@ -10,7 +10,7 @@ from rankql.core.base.doors import DOORS, Door, call_extra
 from rankql.core.base.errors import RankqlError
 from rankql.core.evaluation.checks.looks import REVERSED_Z, SMALL_ID
 from rankql.core.evaluation.checks.record import Check, Evidence, Facts
-from rankql.core.evaluation.finish.readable import require_compatible
+from rankql.core.evaluation.query.readable import require_compatible
 
 SELF_JUDGED = (
     "{count:,} of {total:#query} {count:is|are} among {count:its|their} own relevant items, and no "

@@ -18,8 +18,8 @@ from typing import Literal
 
 import polars as pl
 
-from rankql.core.evaluation.finish.ctes import last_position
 from rankql.core.evaluation.plan.evaluation import Evaluation
+from rankql.core.evaluation.query.ctes import last_position
 from rankql.core.evaluation.reduce.reduce import Reduction
 from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.reader import HELD, numbers_in_memory

@@ -67,8 +67,6 @@ def spark_total(counter: str) -> str:
     return SPARK_TOTALS[COLUMNS[counter].total if counter in COLUMNS else "sum"]
 
 
-# The ends of the supported scales.
-SCALES = (1, 3, 5)
 # A word fits into 64 bits; those of up to 30 bits are faster.
 WORD, SMALL_WORD = 60, 30
 

@@ -33,11 +33,11 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from rankql.core.evaluation.finish import ctes, formulas
-from rankql.core.evaluation.finish.readable import unique_columns
 from rankql.core.evaluation.plan.evaluation import Evaluation
-from rankql.core.evaluation.plan.ties import WITHOUT_GRADES, score_order
-from rankql.core.evaluation.reduce import protocol
+from rankql.core.evaluation.query import ctes
+from rankql.core.evaluation.query.readable import unique_columns
+from rankql.core.evaluation.query.ties import WITHOUT_GRADES, score_order
+from rankql.core.evaluation.reduce import formulas, protocol
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import INTERNAL_PREFIX, MISSING, quote
 from rankql.core.metrics.metric_record import Metric, Rows

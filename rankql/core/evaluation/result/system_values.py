@@ -16,7 +16,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankql.core.base.doors import call_extra
+from rankql.core.evaluation.checks.attributes import cluster_codes
 from rankql.core.evaluation.means import means
+from rankql.core.evaluation.plan.meta import compared_value
 from rankql.core.evaluation.result.means_result import MeansResult
 from rankql.core.metrics.macros import INTERNAL_PREFIX, MISSING
 from rankql.core.stats.anytime import bet
@@ -58,7 +60,7 @@ class SystemValues:
         meta, judge = result.meta, result.judge
         names = [*(systems or result.systems or ["run"])]
         if judge is None:
-            values = (means.compared_value(name, meta) for name in result.metrics)
+            values = (compared_value(name, meta) for name in result.metrics)
             rows = result.frame().with_columns(values)
         else:
             rows = pair_values(result, judge)
@@ -89,7 +91,7 @@ class SystemValues:
             places[means.MEAN_OF_SLICES] = places["all"]
         human = labelled = codes = None
         if cluster is not None:
-            codes = means.cluster_codes(queries, meta.query, cluster).to_numpy()
+            codes = cluster_codes(queries, meta.query, cluster).to_numpy()
         if judge is not None:
             human = {name: stack(HUMAN + name) for name in result.metrics}
             labelled = (of_systems[0][LABELLED] == True).to_numpy()  # noqa: E712
@@ -168,7 +170,7 @@ def pair_values(human: MeansResult, judge: MeansResult) -> pl.DataFrame:
     frames = [human.frame(), judge.frame().rename({other: key} if other != key else {})]
     if frames[0].schema[key] != frames[1].schema[key]:
         frames = [frame.with_columns(pl.col(key).cast(pl.String)) for frame in frames]
-    values = {name: means.compared_value(name, human.meta) for name in human.metrics}
+    values = {name: compared_value(name, human.meta) for name in human.metrics}
     labelled = frames[0].select(
         *human.keys,
         pl.lit(True).alias(LABELLED),

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from rankql.core.base.column_names import SUBTOPICS
-from rankql.core.evaluation.plan.ties import WITHOUT_GRADES, score_order
+from rankql.core.evaluation.query.ties import WITHOUT_GRADES, score_order
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.core.metrics.metric_record import Metric, Rows
