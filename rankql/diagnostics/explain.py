@@ -29,8 +29,7 @@ from rankql.core.evaluation.plan.plan import leave_out_padding
 from rankql.core.evaluation.query.ctes import ranking_ctes, source_ctes, with_ctes
 from rankql.core.evaluation.query.readable import rows_read, unique_columns
 from rankql.core.evaluation.query.ties import BY_ITEM, WITHOUT_GRADES
-from rankql.core.evaluation.reduce.fetch import reduce_tables
-from rankql.core.evaluation.reduce.in_memory import source_frame
+from rankql.core.evaluation.reduce.fetch import reduce_tables, source_frame
 from rankql.core.evaluation.result.result import EvaluatedTable, Result, check_values
 from rankql.core.metrics.all_metrics import EVALUATED
 from rankql.core.metrics.macros import MISSING, literal

@@ -26,14 +26,9 @@ from rankql.core.evaluation.checks.record import Evidence, inspect
 from rankql.core.evaluation.finish.compute import evaluation_errors, finish
 from rankql.core.evaluation.means.means import counted_values_sql
 from rankql.core.evaluation.plan import columns as column_checks
+from rankql.core.evaluation.plan import plan
 from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.evaluation.plan.meta import Meta
-from rankql.core.evaluation.plan.plan import (
-    QueryOverlap,
-    extra_columns,
-    leave_out_unjudged,
-    read_rankings,
-)
 from rankql.core.evaluation.query.ties import WITHOUT_GRADES
 from rankql.core.evaluation.reduce.fetch import reduce_tables
 from rankql.core.evaluation.reduce.protocol import spark_total
@@ -88,8 +83,8 @@ class Task:
             runs.get(None, runs), tables.get("qrels"), (), self.rules,
             attributes=tables.get("attributes"), groupings=[[*x] for x in self.groups],
         )  # fmt: skip
-        inputs = read_rankings(session, request, keeps_unjudged=True)
-        extra = extra_columns(session, inputs.runs.values(), self.metrics)
+        inputs = plan.read_rankings(session, request, keeps_unjudged=True)
+        extra = plan.extra_columns(session, inputs.runs.values(), self.metrics)
         return replace(inputs, systems=tuple(self.systems), extra=extra)
 
     def count_unjudged(self, session: Session, inputs: Inputs) -> Inputs:
@@ -167,7 +162,7 @@ def _evaluate_rows(
             incomplete |= number < total
     if incomplete:
         return None
-    inputs, unjudged = leave_out_unjudged(session, inputs)
+    inputs, unjudged = plan.leave_out_unjudged(session, inputs)
     with duckdb_errors():
         for table in inputs.tables:
             column_checks.validate_numbers(session, table)
@@ -185,7 +180,7 @@ def _evaluate_rows(
         require_unique_rows(evaluation, reduction.unique_columns())
         values = finish(reduction).per_query
     number = values[inputs.query].n_unique()
-    queries = counters.queries or unjudged or [QueryOverlap(None, number, number, [])]
+    queries = counters.queries or unjudged or [plan.QueryOverlap(None, number, number, [])]
     for system, *numbers, examples in queries:
         counts.append(Count("unjudged", system, ids=examples))
         counts += map(Count, ("queries", "judged"), repeat(system), numbers)
@@ -258,7 +253,7 @@ def combine_counters(inputs: Inputs, meta: Meta, totals: Totals) -> counting.Cou
         column_checks.require_ids(table.label, number(f"rows of {table.label}"), ids)
     if error := totals.read("error", TEXT):
         raise RankqlError(error)
-    queries = totals.records(QueryOverlap)
+    queries = totals.records(plan.QueryOverlap)
     place = "score" if inputs.scored else "position"
     orders_ties = inputs.scored and meta.conventions["ties"] in WITHOUT_GRADES
     matches = []

@@ -1,7 +1,7 @@
 """What each form for speed gains: the same call with it and without it, on its own workload.
 
 A form is a second way to values that rankql could compute without it: a form of the reduction
-(`reduce` and `in_memory`), means in Python, an expression of polars beside a macro. Both ways must
+(`reduce` and `fetch`), means in Python, an expression of polars beside a macro. Both ways must
 give the same values. A form stays while it gains 1.2 times in three of five runs; the guard of CI
 only fails where one takes longer than what it replaces, twice in a row. Macros have a floor of
 15 ms, so expressions gain more for few rows: their own workload are both sizes.
@@ -26,7 +26,7 @@ from timing import Workload, measure
 import rankql
 from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.evaluation.query import ctes
-from rankql.core.evaluation.reduce import fetch, in_memory, reduce
+from rankql.core.evaluation.reduce import fetch, reduce
 from rankql.core.evaluation.reduce.reduce import Reduction
 from rankql.core.evaluation.result import result
 from rankql.core.expressions.in_duckdb import aggregate
@@ -179,7 +179,7 @@ def readable_query() -> AbstractContextManager[Any]:
 
 def duckdb_rows() -> AbstractContextManager[Any]:
     """DuckDB reduces the rows of few rankings too."""
-    return patch.object(in_memory, "MOST_ROWS", 0)
+    return patch.object(fetch, "MOST_ROWS", 0)
 
 
 def duckdb_means() -> AbstractContextManager[Any]:

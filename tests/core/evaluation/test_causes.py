@@ -11,7 +11,7 @@ import rankql
 from rankql.core.evaluation.checks.causes import Causes
 from rankql.core.evaluation.evaluate import evaluate, open_evaluation
 from rankql.core.evaluation.reduce import fetch
-from rankql.core.evaluation.reduce.in_memory import MOST_ROWS
+from rankql.core.evaluation.reduce.fetch import MOST_ROWS
 from rankql.core.tables import private
 from rankql.core.tables.request import RankingRules, Request
 from support.parameters import few

@@ -1,26 +1,44 @@
-"""The rows of a reduction: written by polars in memory, or fetched from DuckDB.
+"""The rows of a reduction, which DuckDB writes or, of small evaluations, polars.
 
 DuckDB spills joins and sorts to disk, but not the states of aggregates such as max(score, 10). If
 they do not fit into memory, the same query is run in parts.
+
+DuckDB plans the query of a reduction in several milliseconds, whatever the tables hold. Up to
+MOST_ROWS rows of runs and their judgments, which are frames or kept in memory when read, are
+reduced by polars: the same columns of `protocol`, in all forms. Whatever follows reads them as it
+reads those of DuckDB, and `.sql` shows the query. A test holds both equal.
+
+Each call of polars takes as long as the work on a few hundred rows, so there are two queries: the
+ranked rows, and what is counted of them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from typing import Literal
 
 import duckdb
 import polars as pl
 
 from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.evaluation.plan.plan import leave_out_padding
-from rankql.core.evaluation.reduce.in_memory import reduce_frames
+from rankql.core.evaluation.query.ctes import last_position
 from rankql.core.evaluation.reduce.reduce import Reduction, choose_reduction
-from rankql.core.tables.reader import fetch_frame
-from rankql.core.tables.tables import hash_column
+from rankql.core.tables.inputs import Inputs
+from rankql.core.tables.reader import HELD, fetch_frame, numbers_in_memory
+from rankql.core.tables.session import Session
+from rankql.core.tables.tables import Table, hash_column
 
+# DuckDB and its threads pay from more rows on.
+MOST_ROWS = HELD
+_KEY = ("query", "item")
+# The streaming engine, which polars takes by default, uses twice the CPU for so few rows.
+_ENGINE: Literal["in-memory"] = "in-memory"
+# The highest id that polars compares with those of all other types of whole numbers.
+_HIGHEST = 2**63 - 1
 # From so many rows on, it pays to set that integer keys are not hashed.
 UNHASHED_FROM_ROWS = 100_000
 # The numbers of parts to try if all queries at once do not fit into memory.
@@ -95,3 +113,187 @@ def fetch_in_parts(
             "parts. A higher memory_limit is faster"
         ]
     raise failure
+
+
+def reduce_frames(reduction: Reduction) -> Reduction | None:
+    """The reduction with its rows; None if DuckDB must write them."""
+    inputs, evaluation = reduction.inputs, reduction.evaluation
+    known = reduction.form in _FORMS and not (reduction.ideal_retrieved or reduction.of_hits)
+    if not known or reduction.conventions.ties == "order":
+        return None
+    run = source_frame(evaluation, "run")
+    qrels = source_frame(evaluation, "qrels") if inputs.qrels else run
+    if run is None or qrels is None:
+        return None
+    ranking = "score" if inputs.scored else "pos"
+    place = pl.col(ranking)
+    ids = [x for x in _KEY if x in run.columns]
+    same = all(run.schema[x] == qrels.schema.get(x) for x in ids)
+    if not same or (inputs.scored and "item" not in ids):
+        return None
+    if "rel" in run.columns and ((run["rel"] > 0) & run[ranking].is_null()).any():
+        return None  # such an item may stand in another row
+    ranked = _rank(run, inputs)
+    if inputs.qrels:
+        ranked = ranked.join(qrels.lazy(), on=_KEY, how="left", maintain_order="left")
+    rows, unplaced = ranked.collect(engine=_ENGINE), run[ranking].null_count()
+    if inputs.qrels and rows.height > run.height - unplaced:
+        return None  # an item has two grades
+    keys = inputs.keys.split(", ")
+    counters = {
+        "rows": pl.len(), "placed": place.count(), "lowest": place.min(), "highest": place.max()
+    }  # fmt: skip
+    fields = _FORMS[reduction.form](reduction)
+    rankings = rows.lazy().group_by(keys).agg(**fields, **({} if unplaced else counters))
+    if unplaced:
+        rankings = run.lazy().group_by(keys).agg(**counters).join(rankings, on=keys, how="left")
+    grades = range(1, reduction.end + 1)
+    ideal = {f"ideal {x}": (pl.col("rel") == x).sum().cast(pl.Int64) for x in grades}
+    graded = keys if qrels is run else ["query"]
+    judged = qrels.lazy().group_by(graded).agg(judged=pl.col("rel").count(), **ideal)
+    if graded != keys:
+        judged = judged.join(pl.LazyFrame({"system": [*inputs.runs]}), how="cross")
+    frame = judged.join(rankings, on=keys, how="full", coalesce=True).sort(keys)
+    frame = frame.select(*keys, pl.exclude(keys)) if inputs.many else frame
+    kinds = {evaluation.session.frames[x.sql][x.roles["query"]].dtype for x in inputs.tables}
+    if len(kinds) == 1 and not kinds <= {pl.Int64(), pl.String()}:
+        frame = frame.cast({"query": kinds.pop()})  # as DuckDB has it, to be joined with the tables
+    return replace(reduction, frame=frame.collect(engine=_ENGINE), ranked=rows)
+
+
+def source_frame(evaluation: Evaluation, cte: str) -> pl.DataFrame | None:
+    """The rows of the CTE run or qrels with standard columns; None if they are not few rows of
+    simple frames.
+    """
+    inputs, rules = evaluation.inputs, evaluation.conventions
+    others = inputs.system or inputs.by or inputs.where or inputs.extra or inputs.subtopics
+    if others or inputs.attributes or rules.float32 or inputs.unjudged_queries == "count":
+        return None
+    session = evaluation.session
+    if not {table.sql for table in inputs.tables} <= {*session.frames}:
+        return None
+    if sum(session.frames[table.sql].height for table in inputs.tables) > MOST_ROWS:
+        return None
+    if cte == "qrels":
+        assert inputs.qrels
+        rows = _read(session, inputs.qrels, (*_KEY, "rel"))
+        nulls = rows is not None and rows["rel"].null_count()
+        return rows.filter(rows["rel"].is_not_null()) if rows is not None and nulls else rows
+    roles = (*_KEY, *(() if inputs.qrels else ("rel",)), "pos", "score")
+    runs = {name: _read(session, table, roles) for name, table in inputs.runs.items()}
+    frames = [x for x in runs.values() if x is not None]
+    if len(frames) < len(runs) or len({tuple(x.schema.items()) for x in frames}) > 1:
+        return None
+    if not inputs.many:
+        return frames[0]
+    names = (pl.Series("system", [name]).new_from_index(0, x.height)
+             for name, x in zip(runs, frames, strict=True))  # fmt: skip
+    return pl.concat(pl.DataFrame([y, *x]) for x, y in zip(frames, names, strict=True))
+
+
+def _read(session: Session, table: Table, roles: Sequence[str]) -> pl.DataFrame | None:
+    """The columns of these roles of a frame; None if DuckDB must read them."""
+    frame, fields = session.frames[table.sql], list[pl.Series]()
+    for role in [x for x in roles if x in table.roles]:
+        if (name := table.roles[role]) not in frame.columns:
+            return None
+        column = frame[name]
+        if role not in _KEY:
+            number = numbers_in_memory(table, name)
+            if number is None or (role == "pos" and column.dtype.is_float()):
+                return None
+            total = number.sum()
+            if total != total and number.is_nan().any():  # DuckDB has the error
+                return None
+            is_lowest = role == "score" and table.ascending
+            fields.append((0 - number if is_lowest else number).alias(role))
+        elif column.dtype == pl.String:
+            fields.append(column.alias(role))
+        elif column.dtype.is_integer() and int(column.max() or 0) <= _HIGHEST:  # type: ignore[arg-type]
+            fields.append(column.cast(pl.Int64).alias(role))
+        else:
+            return None
+    return pl.DataFrame(fields)
+
+
+def _rank(run: pl.DataFrame, inputs: Inputs) -> pl.LazyFrame:
+    """The rows with a place in the order of their positions.
+
+    Those with scores have their positions, and whether the one above has the same score. Equal
+    scores are in the order of ties='item': items descending by the bytes of their text.
+    """
+    keys, place = inputs.keys.split(", "), "score" if inputs.scored else "pos"
+    rows = run.lazy()
+    if run[place].null_count():
+        rows = rows.filter(pl.col(place).is_not_null())
+    if not inputs.scored:
+        return rows.sort([*keys, "pos"], maintain_order=True)
+    order = [*map(pl.col, keys), pl.col("score"), pl.col("item").cast(pl.String)]
+    descending = [False] * len(keys) + [True, True]
+    ranked = rows.sort(order, descending=descending, multithreaded=False)
+    same = pl.col(*keys, "score")
+    first, row = pl.col("row").first().over(keys), pl.int_range(pl.len())
+    ranked = ranked.with_columns(row=row, equal=pl.all_horizontal(same.eq_missing(same.shift(1))))
+    return ranked.with_columns(pos=pl.col("row") - first + 1.0)
+
+
+def _cuts(reduction: Reduction) -> dict[str, pl.Expr]:
+    """The words of the judged items in the first k positions.
+
+    An item that occurs twice in the top, or among those tied with the last one, counts.
+    """
+    within, top = pl.col("pos") <= reduction.k, pl.col("pos") <= reduction.k + 1
+    listed = pl.col("item").filter((pl.col("pos") <= reduction.k) | pl.col("equal"))
+    return {
+        "tied": (pl.col("equal") & top).any(),
+        "common": pl.col("rel").filter(within).count(),
+        "repeats": listed.n_unique() < listed.len(),
+        **_words(reduction, within & pl.col("rel").is_not_null()),
+    }
+
+
+def _all_items(reduction: Reduction) -> dict[str, pl.Expr]:
+    """The words of all items in the first k positions."""
+    within = pl.col("pos") <= reduction.k
+    if reduction.inputs.scored:
+        flag = {"tied": (pl.col("equal") & (pl.col("pos") <= reduction.k + 1)).any()}
+    else:
+        flag = {"shared": pl.col("pos").filter(within).is_duplicated().any()}
+    return {"common": pl.col("rel").count(), **flag, **_words(reduction, within)}
+
+
+def _lists(reduction: Reduction) -> dict[str, pl.Expr]:
+    """The positions and grades of the items that metrics read."""
+    read = pl.col("rel") > 0 if reduction.reads == "gain" else pl.col("rel").is_not_null()
+    lists = {"places": pl.col("pos").filter(read), "rels": pl.col("rel").filter(read)}
+    if reduction.inputs.scored:
+        below = pl.col("equal").shift(-1, fill_value=False)
+        flag = {"tied": ((pl.col("equal") | below) & read).any()}
+    else:
+        k = last_position(reduction.evaluation.computed, reduction.conventions)
+        shown = pl.col("pos") <= (math.inf if k is None else k)
+        flag = {"shared": pl.col("pos").filter(shown).is_duplicated().any()}
+    return {"common": read.sum(), **flag, **lists}
+
+
+def _counters(reduction: Reduction) -> dict[str, pl.Expr]:
+    """Nothing but the items that are judged."""
+    return {"common": pl.col("rel").count()} if reduction.inputs.qrels else {}
+
+
+def _words(reduction: Reduction, inside: pl.Expr) -> dict[str, pl.Expr]:
+    """The words of the items of a ranking for which a condition holds."""
+    words, fields = reduction.words, dict[str, pl.Expr]()
+    digit = (2 * pl.col("rel").fill_null(0) + 1).cast(pl.Int64)
+    for name, first, last in words.spans():
+        place = pl.col("pos").clip(first, last) - first
+        shift = pl.lit(2, pl.Int64).pow(place.cast(pl.Int64) * words.bits)
+        here = inside & pl.col("pos").is_between(first, last)
+        fields[name] = (digit * shift).filter(here).bitwise_or()
+    return fields
+
+
+_FORMS = {
+    "cuts": _cuts, "joined": _all_items, "best": _all_items, "words": _all_items, "lists": _lists,
+    "counters": _counters,
+}  # fmt: skip
