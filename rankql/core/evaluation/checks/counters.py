@@ -204,7 +204,7 @@ def has_same_ids(evaluation: Evaluation, system: str | None) -> bool:
 def no_common_items(evaluation: Evaluation, system: str | None, queries: int) -> tuple[bool, str]:
     """Whether no item in common with so many judged queries is an error, and the message.
 
-    It may be true of few queries, if no id is another one in another form or that of a chunk.
+    It may be true of few queries, if no id is another one spelled differently, or that of a chunk.
     """
     inputs = evaluation.inputs
     assert inputs.qrels
@@ -275,7 +275,7 @@ def describe_other_queries(evaluation: Evaluation, system: str | None) -> list[s
 
 
 def describe_spelling(evaluation: Evaluation, system: str | None) -> list[str]:
-    """A remedy if relevant ids are in the run in another form."""
+    """A remedy if relevant ids are spelled differently in the run."""
     session, inputs = evaluation.session, evaluation.inputs
     for each in call_extra("look at ids", read_all(evaluation)):
         if each.system == system:

@@ -273,9 +273,9 @@ _LIMITS = {
     "many": f"{_TIED} AND items > 15",
     "fractions": "SELECT query FROM {graded} WHERE rel <> trunc(rel)",
     "silent": """SELECT query FROM
-        (SELECT {other}, max(rel) AS best FROM {graded} GROUP BY {other})
+        (SELECT {other}, max(rel) AS highest FROM {graded} GROUP BY {other})
         ANTI JOIN (FROM run WHERE {place} IS NOT NULL) USING ({other})
-        WHERE coalesce(best, 0) <= 0""",
+        WHERE coalesce(highest, 0) <= 0""",
     "rows": """SELECT query FROM (
         SELECT {keys}, score > lag(score) OVER (PARTITION BY {keys} ORDER BY line ASC) AS rises
         FROM run WHERE score IS NOT NULL) WHERE rises""",

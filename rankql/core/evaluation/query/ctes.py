@@ -24,7 +24,7 @@ CUTS = "cuts"
 TOP = "top"
 # The CTE with the ranked rows that are joined with what is known of their items.
 ITEMS = f"{INTERNAL_PREFIX}items"
-READ_TWICE = (CUTS, TOP, ITEMS, "candidates", "best", "lists", "found")
+READ_TWICE = (CUTS, TOP, ITEMS, "candidates", "hashes", "lists", "found")
 
 
 def select_from(source: str, fields: Sequence[str], rest: str = "") -> str:

@@ -5,7 +5,7 @@ they do not fit into memory, the same query is run in parts.
 
 DuckDB plans the query of a reduction in several milliseconds, whatever the tables hold. Up to
 MOST_ROWS rows of runs and their judgments, which are frames or kept in memory when read, are
-reduced by polars: the same columns of `protocol`, in all forms. Whatever follows reads them as it
+reduced by polars: the same columns of `protocol`, in all layouts. Whatever follows reads them as it
 reads those of DuckDB, and `.sql` shows the query. A test holds both equal.
 
 Each call of polars takes as long as the work on a few hundred rows, so there are two queries: the
@@ -50,7 +50,7 @@ def reduce_tables(evaluation: Evaluation) -> Reduction:
     reduction = choose_reduction(evaluation)
     try:
         reduction = run_reduction(reduction)
-        looked = reduction.form != "words" or reduction.of_hits  # at each ranking
+        looked = reduction.layout != "words" or reduction.of_hits  # at each ranking
         if not looked and reduction.frame["shared"].any():
             return run_reduction(replace(reduction, looks_at_each=True))
         if evaluation.inputs.scored and reduction.frame["highest"].max() == math.inf:
@@ -74,7 +74,7 @@ def run_reduction(reduction: Reduction) -> Reduction:
     evaluation = reduction.evaluation
     session, inputs = evaluation.session, evaluation.inputs
     alone = inputs.qrels is None and not inputs.scored
-    if reduction.form == "counters" and not reduction.counts:
+    if reduction.layout == "counters" and not reduction.counts:
         return reduction
     if (small := reduce_frames(reduction)) is not None:
         return small
@@ -118,7 +118,7 @@ def fetch_in_parts(
 def reduce_frames(reduction: Reduction) -> Reduction | None:
     """The reduction with its rows; None if DuckDB must write them."""
     inputs, evaluation = reduction.inputs, reduction.evaluation
-    known = reduction.form in _FORMS and not (reduction.ideal_retrieved or reduction.of_hits)
+    known = reduction.layout in _LAYOUTS and not (reduction.ideal_retrieved or reduction.of_hits)
     if not known or reduction.conventions.ties == "order":
         return None
     run = source_frame(evaluation, "run")
@@ -143,7 +143,7 @@ def reduce_frames(reduction: Reduction) -> Reduction | None:
     counters = {
         "rows": pl.len(), "placed": place.count(), "lowest": place.min(), "highest": place.max()
     }  # fmt: skip
-    fields = _FORMS[reduction.form](reduction)
+    fields = _LAYOUTS[reduction.layout](reduction)
     rankings = rows.lazy().group_by(keys).agg(**fields, **({} if unplaced else counters))
     if unplaced:
         rankings = run.lazy().group_by(keys).agg(**counters).join(rankings, on=keys, how="left")
@@ -293,7 +293,7 @@ def _words(reduction: Reduction, inside: pl.Expr) -> dict[str, pl.Expr]:
     return fields
 
 
-_FORMS = {
-    "cuts": _cuts, "joined": _all_items, "best": _all_items, "words": _all_items, "lists": _lists,
+_LAYOUTS = {
+    "cuts": _cuts, "joined": _all_items, "hashes": _all_items, "words": _all_items, "lists": _lists,
     "counters": _counters,
 }  # fmt: skip
