@@ -29,7 +29,6 @@ from rankql.core.evaluation.plan import columns as column_checks
 from rankql.core.evaluation.plan import plan
 from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.evaluation.plan.meta import Meta
-from rankql.core.evaluation.query.ties import WITHOUT_GRADES
 from rankql.core.evaluation.reduce.fetch import reduce_tables
 from rankql.core.evaluation.reduce.protocol import spark_total
 from rankql.core.evaluation.result.result import (
@@ -244,7 +243,7 @@ class Totals:
         return counts | ({"weights": weights} if weights else {})
 
 
-def combine_counters(inputs: Inputs, meta: Meta, totals: Totals) -> counting.Counters:
+def combine_counters(inputs: Inputs, totals: Totals) -> counting.Counters:
     """The counters of all partitions; raise their errors."""
     number = totals.number
     for table in inputs.tables:
@@ -254,8 +253,6 @@ def combine_counters(inputs: Inputs, meta: Meta, totals: Totals) -> counting.Cou
     if error := totals.read("error", TEXT):
         raise RankqlError(error)
     queries = totals.records(plan.QueryOverlap)
-    place = "score" if inputs.scored else "position"
-    orders_ties = inputs.scored and meta.conventions["ties"] in WITHOUT_GRADES
     matches = []
     for system, _, judged, _ in queries:
         if ("common", system) in totals.rows and not number("common", system):
@@ -263,14 +260,14 @@ def combine_counters(inputs: Inputs, meta: Meta, totals: Totals) -> counting.Cou
             problem = totals.read("refusal" if is_error else "doubt", TEXT, system)
             matches.append(counting.ItemMatch(system, 0, 0, 0, is_error, problem))
     return counting.Counters(
-        queries, totals.records(counting.RankedRows), [], place, orders_ties,
+        queries, totals.records(counting.RankedRows), [],
         judged_queries=totals.read("examples of judged", IDS) or (), matches=matches,
     )  # fmt: skip
 
 
 def describe_totals(evaluation: Evaluation, meta: Meta, totals: Totals) -> list[str]:
     """The notes on all rows; raise errors about them."""
-    counters = combine_counters(evaluation.inputs, meta, totals)
+    counters = combine_counters(evaluation.inputs, totals)
     checks = (check for check in RANKINGS if check.reads == "counters")
     notes = inspect(checks, Evidence(evaluation, counters))
     check_counts(meta, totals.values())

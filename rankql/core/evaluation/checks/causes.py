@@ -40,6 +40,16 @@ _MANY = 10
 _CELLS, _IDS = 5000, 2000
 
 
+class FirstRows(NamedTuple):
+    """What the first rows show: is an item its query, does one end with a mark and a number, as
+    doc12#3, and is one judged for itself?
+    """
+
+    finds_itself: bool
+    chunked: bool
+    judges_itself: bool
+
+
 @dataclass(frozen=True)
 class Causes:
     """The faults that the rows of a reduction do not rule out."""
@@ -66,9 +76,8 @@ class Causes:
         )
 
     @cached_property
-    def _first(self) -> tuple[bool, bool, bool]:
-        """Is an item its query, does one end with a mark and a number, as doc12#3, and is one
-        judged for itself?
+    def first(self) -> FirstRows:
+        """What the first rows show.
 
         Of all rows in memory, where the query has to be on top, else of the first ones.
         """
@@ -79,14 +88,14 @@ class Causes:
             item, top = pl.col("item").cast(pl.String), pl.col("pos") == 1
             same = ((pl.col("query").cast(pl.String) == item) & top).any().alias("same")
             chunk = (item.str.contains(_CHUNK) if text else pl.lit(False)).any().alias("chunk")
-            return (*ranked.select(same, chunk).row(0), self._judges_itself())
+            return FirstRows._make((*ranked.select(same, chunk).row(0), self._judges_itself()))
         frame = self.reduction.frame
         if text or _MANY * frame["rows"].sum() > FIRST_ROWS * frame.height:
             judged = _JUDGED if self.reduction.inputs.qrels else "false"
             (row,) = evaluation.run_sql(_FIRST.format(judged=judged))
-            return row[0], row[1], row[2]
+            return FirstRows(*row)
         rows = (row for table in runs for row in first_rows(table).rows)
-        return any(row[0] == row[1] for row in rows), False, self._judges_itself()
+        return FirstRows(any(x[0] == x[1] for x in rows), False, self._judges_itself())
 
     def _judges_itself(self) -> bool:
         """Is a query in judgments in memory one of its items?"""
@@ -100,21 +109,6 @@ class Causes:
         # Small numbers count rows.
         numbered = both[0].dtype.is_integer()
         return bool((same & (both[0] >= SMALL_ID) if numbered else same).any())
-
-    @property
-    def finds_itself(self) -> bool:
-        """May queries find themselves?"""
-        return self._first[0]
-
-    @property
-    def judges_itself(self) -> bool:
-        """May queries be judged relevant to themselves?"""
-        return self._first[2]
-
-    @property
-    def chunked(self) -> bool:
-        """May items be chunks of those judged?"""
-        return self._first[1]
 
     @cached_property
     def reversed(self) -> bool:

@@ -15,7 +15,6 @@ from rankql.core.base.text import run_label, show_id
 from rankql.core.evaluation.checks.looks import read_all
 from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.evaluation.plan.plan import QueryOverlap
-from rankql.core.evaluation.query.ties import WITHOUT_GRADES
 from rankql.core.evaluation.reduce.fetch import run_reduction
 from rankql.core.evaluation.reduce.reduce import Reduction
 from rankql.core.metrics.macros import literal
@@ -65,9 +64,6 @@ class Counters:
     # Those in both may be more: they are counted within the positions that are read, and not in
     # rankings whose tied items have no position.
     items: Sequence[ItemMatch]
-    # What ranks the items, and whether tied ones are in an order of their own.
-    place: str = "score"
-    orders_ties: bool = False
     has_nan: bool = False
     # Does an item occur twice in the first positions? None if it was not looked at.
     repeats: bool | None = None
@@ -127,8 +123,6 @@ def read_counters(reduction: Reduction) -> Counters:
         inputs.left_out if alone else queries,
         [] if unranked else ranked,
         items,
-        "score" if inputs.scored else "position",
-        inputs.scored and reduction.conventions.ties in WITHOUT_GRADES,
         bool(nan),
         reduction.repeats,
         unique,

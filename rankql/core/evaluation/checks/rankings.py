@@ -24,6 +24,7 @@ from rankql.core.evaluation.checks.record import Check, Evidence, Facts
 from rankql.core.evaluation.plan.columns import validate_numbers
 from rankql.core.evaluation.plan.meta import BOTH, compared_value, left_out_if, undefined_value
 from rankql.core.evaluation.plan.plan import NO_GRADES
+from rankql.core.evaluation.query.ties import WITHOUT_GRADES
 from rankql.core.metrics.all_metrics import NO_GAIN, NO_RELEVANT_ITEM
 from rankql.core.metrics.macros import MISSING, literal, quote
 from rankql.core.metrics.metric_record import IS_RELEVANT, reads_grades
@@ -64,10 +65,10 @@ def _nan_scores(evidence: Evidence) -> Iterable[Facts]:
 
 
 def _nothing_ranked(evidence: Evidence) -> Iterable[Facts]:
-    place = evidence.counters.place
+    scored = evidence.evaluation.inputs.scored
+    place, name = ("score", "score") if scored else ("position", "pos")
     for each in evidence.counters.ranked:
         if not each.placed:
-            name = "score" if place == "score" else "pos"
             yield {"system": each.system, "place": place, "name": name}
 
 
@@ -142,7 +143,7 @@ def _unjudged(evidence: Evidence) -> Iterable[Facts]:
 
 def _unranked(evidence: Evidence) -> Iterable[Facts]:
     inputs, least = evidence.evaluation.inputs, evidence.evaluation.inputs.min_score
-    place = f"{evidence.counters.place} (NULL)"
+    place = f"{'score' if inputs.scored else 'position'} (NULL)"
     if least is not None:
         place = f"score of at {'most' if inputs.ascending else 'least'} min_score="
     for each in evidence.counters.ranked:
@@ -220,7 +221,7 @@ RANKINGS = (
         "{name} of {run} is infinite for several items of a query, which it cannot order. To count "
         "them as not retrieved, pass {call}",
         _infinite_scores,
-        when=lambda x: x.counters.place == "score" and not x.numbered
+        when=lambda x: x.evaluation.inputs.scored and not x.numbered
         and {"ties", "conventions"}.isdisjoint(x.named),
     ),
     Check(
@@ -262,7 +263,8 @@ RANKINGS = (
         "equal-scores", "counters", "note",
         "all {count:,} rows of {run} have the same score, so only ties= decides the order of the "
         "items",
-        _equal_scores, when=lambda x: x.counters.orders_ties,
+        _equal_scores, when=lambda x: x.evaluation.inputs.scored
+        and x.evaluation.conventions.ties in WITHOUT_GRADES,
     ),
     Check(
         "single-items", "counters", "note",
@@ -506,7 +508,7 @@ VALUES: Sequence[Check | Door] = (
     ),
     Check(
         "chunks", "values", "note", "{chunk}. They count as unjudged", _chunks,
-        when=lambda x: x.inputs.qrels and x.lists_ids and (not x.causes or x.causes.chunked),
+        when=lambda x: x.inputs.qrels and x.lists_ids and (not x.causes or x.causes.first.chunked),
     ),
     *DOORS["checks of shown items"],
     Check(

@@ -88,7 +88,7 @@ SAMPLED: Sequence[Check | Door] = (
         why="A query that finds itself takes a place. Pass ignore_identical_ids={option} if items "
         "are looked for that are like it.",
         # An item may be the number of its row.
-        when=lambda x: not x.numbered and (not x.causes or x.causes.finds_itself),
+        when=lambda x: not x.numbered and (not x.causes or x.causes.first.finds_itself),
     ),
     Check(
         "self-judged", "evaluation", "note", SELF_JUDGED, _self_judged,
@@ -96,7 +96,7 @@ SAMPLED: Sequence[Check | Door] = (
         "out of the judgments",
         why="If they are left out, pass ignore_identical_ids='both'.",
         when=lambda x: x.inputs.qrels and "ignore_identical_ids" not in x.named
-        and (not x.causes or x.causes.judges_itself),
+        and (not x.causes or x.causes.first.judges_itself),
     ),
     Check(
         "reversed-scores", "evaluation", "warning",

@@ -24,8 +24,6 @@ from rankql.core.stats.means import Moments, adjusted_skewness, mean_interval
 from rankql.core.tables.frames import read_frame, register_frame
 from rankql.core.tables.private import create_macros, private_connection
 
-# The slice with the mean of the slices' means.
-MEAN_OF_SLICES = "mean of slices"
 _SUMMARY = (
     *("system", "slice", "metric", "mean", "lo", "hi", "queries", "undefined", "missing", "n_eff"),
 )

@@ -106,6 +106,8 @@ def average_slices(meta: Meta) -> Meta:
     return replace(meta, mean="slices")
 
 
+# The slice with the mean of the slices' means.
+MEAN_OF_SLICES = "mean of slices"
 # The queries that a mean leaves out: all that are missing, or those that are undefined too.
 MISSED, BOTH = "missing", "missing and undefined"
 

@@ -19,8 +19,8 @@ from rankql.core.base.column_names import squash
 from rankql.core.base.errors import RankqlError, did_you_mean, name_arguments, require
 from rankql.core.base.results import Block, Chart, TableResult, draw_chart, drop_idle_columns
 from rankql.core.evaluation.means import means
-from rankql.core.evaluation.means.means import COUNTED, MEAN_OF_SLICES, SKEWED, attribute_columns
-from rankql.core.evaluation.plan.meta import Meta
+from rankql.core.evaluation.means.means import COUNTED, SKEWED, attribute_columns
+from rankql.core.evaluation.plan.meta import MEAN_OF_SLICES, Meta
 from rankql.core.evaluation.query.readable import describe_together
 from rankql.core.evaluation.query.script import Script
 from rankql.core.metrics import parse
