@@ -72,10 +72,10 @@ DOORS: dict[str, Sequence[tuple[Callable[..., Any], str]]] = {
     ),
     # Checks of the items that are shown, and of relevant ones, by the evidence.
     "checks of shown items": (
-        (lambda x: "items" in x.available, "features.training_checks:SHOWN"),
+        (lambda x: x.reads_beyond, "features.training_checks:SHOWN"),
     ),
     "checks of relevant items": (
-        (lambda x: "items" in x.available, "features.training_checks:JUDGED"),
+        (lambda x: x.reads_beyond, "features.training_checks:JUDGED"),
     ),
     # What changes or refuses a result: (request, result).
     "results": (

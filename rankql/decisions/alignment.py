@@ -15,8 +15,9 @@ from rankql.core.base import text
 from rankql.core.base.column_names import says
 from rankql.core.base.errors import RankqlError, describe_unknown, require
 from rankql.core.base.writing import names_by_file
-from rankql.core.evaluation.finish.readable import describe_together
 from rankql.core.evaluation.means import means
+from rankql.core.evaluation.plan import meta
+from rankql.core.evaluation.query.readable import describe_together
 from rankql.core.evaluation.result.result import Result, check_values
 from rankql.core.metrics.macros import INTERNAL_PREFIX, MISSING, literal
 from rankql.core.metrics.parse import is_metric, record_of, resolve_names, rule
@@ -101,7 +102,7 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
         *(pl.col(name).drop_nulls().unique().sort() for name in by),
         # The worst value, if another system has one; none if it may be below 0.
         *(
-            means.worst_value(
+            meta.worst_value(
                 name, unless=pl.col(name).is_null().all() | (pl.col(name) < 0).any()
             ).alias(worst[name])
             for name in metrics
@@ -155,8 +156,8 @@ def keep_shared_queries(result: Result) -> Result:
     systems = rows["system"].unique().sort().to_list()
     columns = list[pl.Series]()
     for name in result.metrics:
-        value = means.compared_value(name, result.meta).is_not_null()
-        if name in weights and means.left_out_if(name, result.conventions) != means.MISSED:
+        value = meta.compared_value(name, result.meta).is_not_null()
+        if name in weights and meta.left_out_if(name, result.conventions) != meta.MISSED:
             value |= pl.col(MISSING)  # which has no rows, but counts
         # One row per system, one column per query.
         defined = rows.select(value).to_series().to_numpy().reshape(len(systems), -1)
@@ -195,7 +196,7 @@ def require_same_queries(result: Result) -> None:
     """
     metrics = result.catalogue_metrics
     rows, key = result.frame(), result.meta.query
-    if all(means.left_out_if(name, result.conventions) == means.MISSED for name in metrics):
+    if all(meta.left_out_if(name, result.conventions) == meta.MISSED for name in metrics):
         rows = rows.filter(~pl.col(MISSING))
     if not metrics or rows.is_empty():
         return
@@ -249,7 +250,7 @@ def query_differences(result: Result, metric: str, a: str, b: str) -> pl.DataFra
     key = names[result.meta.query]
     attributes = [pl.col(name).alias(column) for name, column in names.items()]
     # Before the rows of others go: a query that a third system lacks is left out too.
-    rows = result.frame().with_columns(means.compared_value(metric, result.meta))
+    rows = result.frame().with_columns(meta.compared_value(metric, result.meta))
     of_a, of_b = (
         rows.filter(pl.col("system") == system).select(*attributes, pl.col(metric).alias(column))
         for system, column in ((a, "a"), (b, "b"))
@@ -274,9 +275,9 @@ def describe_left_out(result: Result) -> Iterator[str]:
         counts = ((name, rows.filter(x)[key].n_unique(), total) for name, x in conditions.items())
         return text.note_shares(counts, end)
 
-    left_out = {name: means.is_left_out(name, result.meta) for name in result.metrics}
+    left_out = {name: meta.is_left_out(name, result.meta) for name in result.metrics}
     names = [name for name in result.metrics if name not in result.catalogue_metrics]
-    others = {name: means.undefined_value(name, rules) for name in names}
+    others = {name: meta.undefined_value(name, rules) for name in names}
     if rules["missing"] != "skip":
         # Whoever rightly shows nothing has the best value, or is left out as undefined.
         best = {x: pl.lit(record_of(x).if_silent is not None) & (pl.col(x) == 0) for x in names}
@@ -350,7 +351,7 @@ def describe_limits(result: Result, systems: Sequence[str]) -> Iterator[str]:
     for name in result.metrics if len(systems) > 1 else ():
         highest = means.metric_range(name)[1]
         if result.higher_is_better(name) and highest == 1:
-            values = rows.select(key, means.compared_value(name, result.meta))
+            values = rows.select(key, meta.compared_value(name, result.meta))
             best = values.group_by(key).agg((pl.col(name) == 1).all(), n=pl.col(name).count())
             best = best.filter(n=len(systems))
             share = best[name].sum() / len(best) if len(best) else 0.0

@@ -15,7 +15,7 @@ from rankql.core.base.errors import normal_z, require, require_package, require_
 from rankql.core.base.results import TableResult
 from rankql.core.base.writing import remember_inputs
 from rankql.core.evaluation.checks.counters import format_examples
-from rankql.core.evaluation.means.means import compared_value
+from rankql.core.evaluation.plan.meta import compared_value
 from rankql.core.evaluation.result.result import Result
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import INTERNAL_PREFIX, literal, quote

@@ -11,8 +11,8 @@ from scipy.stats import kendalltau
 
 from rankql.core.base import text
 from rankql.core.evaluation.means.means import metric_range
-from rankql.core.evaluation.means.system_values import HUMAN, LABELLED, pair_values
 from rankql.core.evaluation.result.result import Result
+from rankql.core.evaluation.result.system_values import HUMAN, LABELLED, pair_values
 from rankql.core.stats.sample import Sample
 from rankql.core.stats.tests import SkewedStudent
 from rankql.decisions.compare import compare

@@ -26,8 +26,8 @@ from rankql.core.base.errors import (
 )  # fmt: skip
 from rankql.core.base.results import TableResult
 from rankql.core.base.writing import remember_inputs
-from rankql.core.evaluation.checks.columns import refuse_labels
 from rankql.core.evaluation.evaluate import evaluate
+from rankql.core.evaluation.plan.columns import refuse_labels
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.stats.means import ROUNDING, Moments, mean_interval

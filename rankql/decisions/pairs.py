@@ -14,9 +14,10 @@ import numpy as np
 import polars as pl
 
 from rankql.core.base import errors, text
-from rankql.core.evaluation.means.means import COUNTED, describe_clusters, describe_uncorrected
-from rankql.core.evaluation.means.system_values import SystemValues
+from rankql.core.evaluation.checks.attributes import describe_clusters
+from rankql.core.evaluation.means.means import COUNTED, describe_uncorrected
 from rankql.core.evaluation.result.result import Result
+from rankql.core.evaluation.result.system_values import SystemValues
 from rankql.core.stats import tests as significance
 from rankql.core.stats.means import ROUNDING
 from rankql.core.stats.prediction_powered import CorrectedSample

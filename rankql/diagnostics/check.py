@@ -21,7 +21,7 @@ from rankql.core.base.text import format_count
 from rankql.core.base.writing import remember_inputs
 from rankql.core.evaluation.checks.duplicates import describe_key, describe_separator
 from rankql.core.evaluation.checks.rankings import RANKINGS, REFUSED
-from rankql.core.evaluation.checks.record import Check, Facts, open_checks, write
+from rankql.core.evaluation.checks.record import Facts, open_checks, write
 from rankql.core.evaluation.checks.sampled import SAMPLED
 from rankql.core.evaluation.plan.plan import read_rankings
 from rankql.core.metrics.macros import quote
@@ -31,7 +31,7 @@ from rankql.core.tables.request import RankingRules, ReadingOptions, Request
 from rankql.core.tables.session import duckdb_errors, open_session
 from rankql.core.tables.tables import FLOATS, Data, Table, is_rounded
 from rankql.diagnostics.checked_tables import CheckData, CheckedTable
-from rankql.diagnostics.row_checks import COLUMNS, ROWS, is_numeric
+from rankql.diagnostics.row_checks import COLUMNS, ROWS, RowCheck, is_numeric
 from rankql.features.collections import require_one_collection
 from rankql.shapes.doubts.spelling import repair_call, respell_pairs
 
@@ -142,8 +142,7 @@ def _check_rankings(data: CheckData) -> Iterator[Finding]:
     """What `evaluate` says of queries and items of runs and judgments, in its words."""
     order = [*data.inputs.runs]
     for check in open_checks((*RANKINGS, *SAMPLED), data.evidence):
-        runs = check.why and check.needs in data.evidence.available
-        findings = check.find(data.evidence) if runs else ()
+        findings = check.find(data.evidence) if check.why else ()
 
         def place(facts: Facts) -> int:
             system = facts.get("system", facts.get("of"))
@@ -208,11 +207,11 @@ def _check_rows(data: CheckData) -> Iterator[Finding]:
         for table in getattr(data, check.tables):
             # Not of a column alone that evaluate ignores.
             reads = table.roles.keys() >= {*check.roles} and check.roles != (table.unused,)
-            if reads and check.applies(table):
+            if reads and check.when(table):
                 yield from _find(data, table, check)
 
 
-def _find(data: CheckData, table: CheckedTable, check: Check) -> Iterator[Finding]:
+def _find(data: CheckData, table: CheckedTable, check: RowCheck) -> Iterator[Finding]:
     """The findings of a check in one table."""
     names = _names(data, table)
     sql = check.sql.format(**names)

@@ -7,11 +7,11 @@ from functools import cached_property
 from typing import Any
 
 from rankql.core.base.column_names import says
-from rankql.core.evaluation.checks.counters import Counters, leave_out_unjudged
+from rankql.core.evaluation.checks.counters import Counters, count_rankings
 from rankql.core.evaluation.checks.record import Evidence
-from rankql.core.evaluation.finish.compute import count_rankings
 from rankql.core.evaluation.plan.evaluation import Evaluation
-from rankql.core.evaluation.plan.ties import score_order
+from rankql.core.evaluation.plan.plan import leave_out_unjudged
+from rankql.core.evaluation.query.ties import score_order
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.inputs import Beyond, Inputs

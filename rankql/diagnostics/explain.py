@@ -16,19 +16,20 @@ from rankql.core.base import text
 from rankql.core.base.errors import RankqlError, require, require_whole_number
 from rankql.core.base.results import drop_idle_columns
 from rankql.core.base.writing import remember_inputs
+from rankql.core.evaluation.checks.counters import count_rankings
 from rankql.core.evaluation.checks.duplicates import require_unique_rows
 from rankql.core.evaluation.checks.rankings import RANKINGS, VALUES
 from rankql.core.evaluation.checks.record import Evidence, inspect
 from rankql.core.evaluation.checks.sampled import SAMPLED
 from rankql.core.evaluation.evaluate import open_evaluation
-from rankql.core.evaluation.finish.compute import count_rankings, finish, reduce_tables
-from rankql.core.evaluation.finish.ctes import ranking_ctes, source_ctes, with_ctes
-from rankql.core.evaluation.finish.readable import rows_read, unique_columns
-from rankql.core.evaluation.means.means import MISSED, left_out_if
+from rankql.core.evaluation.finish.compute import finish
 from rankql.core.evaluation.plan.evaluation import Evaluation
+from rankql.core.evaluation.plan.meta import MISSED, left_out_if
 from rankql.core.evaluation.plan.plan import leave_out_padding
-from rankql.core.evaluation.plan.ties import BY_ITEM, WITHOUT_GRADES
-from rankql.core.evaluation.reduce.in_memory import source_frame
+from rankql.core.evaluation.query.ctes import ranking_ctes, source_ctes, with_ctes
+from rankql.core.evaluation.query.readable import rows_read, unique_columns
+from rankql.core.evaluation.query.ties import BY_ITEM, WITHOUT_GRADES
+from rankql.core.evaluation.reduce.fetch import reduce_tables, source_frame
 from rankql.core.evaluation.result.result import EvaluatedTable, Result, check_values
 from rankql.core.metrics.all_metrics import EVALUATED
 from rankql.core.metrics.macros import MISSING, literal

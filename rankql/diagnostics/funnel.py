@@ -18,16 +18,17 @@ from rankql.core.base.column_names import ROLES
 from rankql.core.base.errors import RankqlError, require, require_package, require_whole_number
 from rankql.core.base.results import Chart, draw_chart
 from rankql.core.base.writing import remember_inputs
-from rankql.core.evaluation.checks.columns import validate_columns
+from rankql.core.evaluation.checks.counters import count_rankings
 from rankql.core.evaluation.checks.duplicates import require_unique_rows
 from rankql.core.evaluation.checks.rankings import RANKINGS
 from rankql.core.evaluation.checks.record import Evidence, inspect
 from rankql.core.evaluation.evaluate import evaluate
-from rankql.core.evaluation.finish.compute import count_rankings, evaluation_errors
-from rankql.core.evaluation.finish.ctes import number_positions
+from rankql.core.evaluation.finish.compute import evaluation_errors
+from rankql.core.evaluation.plan.columns import validate_columns
 from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.evaluation.plan.plan import read_rankings
-from rankql.core.evaluation.plan.ties import score_order
+from rankql.core.evaluation.query.ctes import number_positions
+from rankql.core.evaluation.query.ties import score_order
 from rankql.core.evaluation.result.result import EvaluatedTable, Result
 from rankql.core.metrics.macros import INTERNAL_PREFIX, MISSING, literal
 from rankql.core.tables.reader import fetch_frame

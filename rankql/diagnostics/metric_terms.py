@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rankql.core.evaluation.finish.readable import gain_sql
 from rankql.core.evaluation.plan.evaluation import Evaluation
+from rankql.core.evaluation.query.readable import gain_sql
 from rankql.core.metrics.macros import literal
 from rankql.core.metrics.metric_record import ExplanationSql
 

@@ -11,8 +11,8 @@ import polars as pl
 from rankql.core.base import text
 from rankql.core.base.errors import RankqlError
 from rankql.core.base.writing import STDOUT, output_path, write_file
-from rankql.core.evaluation.finish.ctes import ranking_ctes, source_ctes, with_ctes
 from rankql.core.evaluation.plan.evaluation import Evaluation
+from rankql.core.evaluation.query.ctes import ranking_ctes, source_ctes, with_ctes
 from rankql.core.evaluation.result.result import EvaluatedTable, Result
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.private import create_macros

@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
 from rankql.core.evaluation.checks.rankings import RATINGS, RATINGS_PROBLEM, REFUSED
-from rankql.core.evaluation.checks.record import Check
 from rankql.core.tables.tables import Table, is_nan, same_kind
 from rankql.shapes.doubts.spelling import respell
+
+Level: TypeAlias = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True)
+class RowCheck:
+    """A check of the rows of a table: what is wrong, and SQL that selects it.
+
+    The rows become one finding, or one per system if the query selects {system}. A query with the
+    column `count` returns findings instead of rows. It may have the columns `examples` and `level`,
+    and columns that the text has.
+    """
+
+    name: str
+    level: Level
+    # Of a column, a condition.
+    sql: str
+    text: str
+    why: str
+    # The tables that it reads, the roles that they need, and what a row stands for, "" if the text
+    # has the number.
+    tables: str = ""
+    roles: tuple[str, ...] = ()
+    noun: str = "row"
+    # Whether it runs on a table.
+    when: Callable[[Any], object] = lambda _: True
 
 
 def is_numeric(table: Table, *columns: str) -> bool:
@@ -15,64 +42,57 @@ def is_numeric(table: Table, *columns: str) -> bool:
     return same_kind([*(table.columns[column] for column in columns), "DOUBLE"])
 
 
-def _suspect(
-    name: str, level: Literal["error", "warning"], where: str, text: str, why: str
-) -> Check:
-    """A check of the values of a column, by a condition on those that are suspect."""
-    return Check(name, "rows", level, text, why=why, sql=where, noun="row")
-
-
 _NULL_ID = REFUSED + "Remove these rows."
 _NO_RANK = "These rows take no position, as if they were not in the run."
 # By the role of the column.
 COLUMNS = {
-    **{role: (_suspect("null-ids", "error", f"{role} IS NULL", "is NULL", _NULL_ID),)
+    **{role: (RowCheck("null-ids", "error", f"{role} IS NULL", "is NULL", _NULL_ID),)
        for role in ("system", "query", "item")},
     "score": (
-        _suspect("text-scores", "error", "raw_score IS NOT NULL AND score IS NULL",
+        RowCheck("text-scores", "error", "raw_score IS NOT NULL AND score IS NULL",
                  "is not a number", REFUSED + "Fix or remove these rows."),
-        _suspect("nan-scores", "error", is_nan("score"),
+        RowCheck("nan-scores", "error", is_nan("score"),
                  "is NaN", REFUSED + "NaN cannot be sorted. Find out where it comes from."),
-        _suspect("null-scores", "warning", "raw_score IS NULL", "is NULL", _NO_RANK),
-        _suspect("infinite-scores", "warning", "isinf(score)",
+        RowCheck("null-scores", "warning", "raw_score IS NULL", "is NULL", _NO_RANK),
+        RowCheck("infinite-scores", "warning", "isinf(score)",
                  "is infinite",
                  "Infinite scores are all tied. Look for a division by 0 or log(0)."),
     ),
     "pos": (
-        _suspect("text-positions", "error",
+        RowCheck("text-positions", "error",
                  f"raw_pos IS NOT NULL AND (pos IS NULL OR {is_nan('pos')})",
                  "is not a number", REFUSED + "Fix or remove these rows."),
-        _suspect("null-positions", "warning", "raw_pos IS NULL", "is NULL", _NO_RANK),
-        _suspect("positions-from-0", "error", "pos = 0",
+        RowCheck("null-positions", "warning", "raw_pos IS NULL", "is NULL", _NO_RANK),
+        RowCheck("positions-from-0", "error", "pos = 0",
                  "starts at 0", REFUSED + "Position 1 is the top. Add 1."),
-        _suspect("positions-below-1", "error", "pos < 1 AND pos <> 0",
+        RowCheck("positions-below-1", "error", "pos < 1 AND pos <> 0",
                  "is below 1", REFUSED + "Position 1 is the top."),
-        _suspect("fractional-positions", "error", "pos > 1 AND pos <> floor(pos)",
+        RowCheck("fractional-positions", "error", "pos > 1 AND pos <> floor(pos)",
                  "is not a whole number", REFUSED + "If it is a score, pass it as score=."),
-        _suspect("huge-positions", "error",
+        RowCheck("huge-positions", "error",
                  f"pos > 9007199254740992 AND NOT {is_nan('pos')}",
                  "is infinite or too large",
                  REFUSED + "Use NULL for items that were not retrieved."),
     ),
     "rel": (
-        _suspect("text-grades", "error", "raw_rel IS NOT NULL AND rel IS NULL",
+        RowCheck("text-grades", "error", "raw_rel IS NOT NULL AND rel IS NULL",
                  "is not a number", REFUSED + "Map each grade to a number."),
-        _suspect("nan-grades", "error", is_nan("rel"),
+        RowCheck("nan-grades", "error", is_nan("rel"),
                  "is NaN", REFUSED + "Remove these rows, or use NULL for unjudged items."),
-        _suspect("null-grades", "warning", "raw_rel IS NULL",
+        RowCheck("null-grades", "warning", "raw_rel IS NULL",
                  "is NULL", "These rows are ignored. NULL means unjudged, not 0."),
-        _suspect("infinite-grades", "error", "isinf(rel)",
+        RowCheck("infinite-grades", "error", "isinf(rel)",
                  "is infinite", REFUSED + "Look for a division by 0 or log(0)."),
-        _suspect("huge-grades", "error", "isfinite(rel) AND NOT rankql_is_rel(rel)",
+        RowCheck("huge-grades", "error", "isfinite(rel) AND NOT rankql_is_rel(rel)",
                  "is too large", REFUSED + "Sums of it would overflow. Rescale the grades."),
-        _suspect("negative-grades", "warning", "rel < 0 AND rankql_is_rel(rel)",
+        RowCheck("negative-grades", "warning", "rel < 0 AND rankql_is_rel(rel)",
                  "is below 0",
                  "These items count as judged and not relevant, with gain 0. Change this with "
                  "negative=."),
-        _suspect("grades-below-1", "warning", "rel > 0 AND rel < 1",
+        RowCheck("grades-below-1", "warning", "rel > 0 AND rel < 1",
                  "is between 0 and 1", "These items are not relevant: that takes grade 1. Change "
                  "this with threshold=."),
-        _suspect("high-grades", "warning", "rel > 10 AND rankql_is_rel(rel)",
+        RowCheck("high-grades", "warning", "rel > 10 AND rankql_is_rel(rel)",
                  "is above 10", "Few such rows outweigh all others, above all with gain='exp2'. "
                  "Is this a count or a percentage?"),
     ),
@@ -88,12 +108,10 @@ _QUERIES = [f"(SELECT DISTINCT CAST(query AS VARCHAR) AS id FROM {x})" for x in 
 _UNMATCHED = f"(FROM {_QUERIES[0]} ANTI JOIN {_QUERIES[1]} USING (id))"
 
 
-def _check_duplicates(
-    level: Literal["error", "warning"], within: str, where: str, problem: str
-) -> Check:
+def _check_duplicates(level: Level, within: str, where: str, problem: str) -> RowCheck:
     """A check for items that occur again in a ranking, within the first k or not."""
-    return Check(
-        "duplicate-items", "rows", level, f"item appears more than once in {where}",
+    return RowCheck(
+        "duplicate-items", level, text=f"item appears more than once in {where}",
         why=f"{problem} Keep one row for each item, or pass collapse='{{item_column}}'{{systems}}.",
         tables="runs", noun="item", roles=("item",),
         sql=f"""SELECT {{keys}}, item, count(*) AS rows
@@ -102,12 +120,10 @@ def _check_duplicates(
     )  # fmt: skip
 
 
-def _check_positions(
-    level: Literal["error", "warning"], which: str, where: str, problem: str
-) -> Check:
+def _check_positions(level: Level, which: str, where: str, problem: str) -> RowCheck:
     """A check for positions that several items share, within the first k or below."""
-    return Check(
-        "duplicate-positions", "rows", level, f"several items at {where}",
+    return RowCheck(
+        "duplicate-positions", level, text=f"several items at {where}",
         why=f"{problem} Number the positions with row_number(){{systems}}.",
         tables="runs", noun="position", roles=("pos",),
         sql=f"""SELECT {{keys}}, pos, count(*) AS rows FROM rows WHERE pos {which}
@@ -115,23 +131,20 @@ def _check_positions(
     )  # fmt: skip
 
 
-def _check_judgments(
-    name: str, level: Literal["error", "warning"], where: str, text: str, problem: str
-) -> Check:
+def _check_judgments(name: str, level: Level, where: str, text: str, problem: str) -> RowCheck:
     """A check for items that are judged several times in a query."""
-    return Check(
-        name, "rows", level, text, why=problem,
-        tables="judgments", noun="item",
+    return RowCheck(
+        name, level, text=text, why=problem, tables="judgments", noun="item",
         sql=f"""SELECT query, item, min(rel) AS lowest, max(rel) AS highest, count(*) AS rows
             FROM rows WHERE rel IS NOT NULL GROUP BY query, item HAVING count(*) > 1 AND {where}""",
     )  # fmt: skip
 
 
 ROWS = (
-    Check(
-        "id-spelling", "rows", "warning", "query is spelled differently in qrels",
+    RowCheck(
+        "id-spelling", "warning", text="query is spelled differently in qrels",
         why="These ids count as unjudged or missing. {repair}.",
-        tables="pairs", roles=("query",), noun="id", applies=_has_text,
+        tables="pairs", roles=("query",), noun="id", when=_has_text,
         sql=f"""SELECT r.id AS run, min(q.id) AS qrels
             FROM {respell(_UNMATCHED, "id")} AS r JOIN {respell(_QUERIES[1], "id")} AS q USING (x)
             GROUP BY r.id""",
@@ -151,9 +164,9 @@ ROWS = (
     _check_judgments("conflicting-judgments", "error", "min(rel) < max(rel)",
                      "item has different grades",
                      "Keep one grade for each item: the latest, the highest or the mean{key}."),
-    Check(
-        "rank-score-order", "rows", "warning",
-        "{score_column} is not in the order of {pos_column}",
+    RowCheck(
+        "rank-score-order", "warning", noun="query",
+        text="{score_column} is not in the order of {pos_column}",
         why="{ranking_column} orders the ranking. To use the other column, pass score= or pos=. "
         "If low scores are best, pass descending=False.",
         tables="runs", roles=("pos", "score"),
@@ -164,49 +177,48 @@ ROWS = (
                  FROM rows WHERE pos IS NOT NULL AND score IS NOT NULL)
            WHERE score > above GROUP BY {keys}""",
     ),
-    Check(
-        "missing-queries", "rows", "warning",
-        "judged but not in the run",
+    RowCheck(
+        "missing-queries", "warning", noun="query",
+        text="judged but not in the run",
         why="Each of these queries counts as the worst value in means. Change this with missing=.",
         tables="matched",
         sql="""SELECT * FROM (SELECT DISTINCT {system} FROM rows) CROSS JOIN judged
            EXCEPT SELECT DISTINCT {system}, query FROM rows""",
     ),
-    Check(
-        "no-relevant", "rows", "warning",
-        "no item has grade {threshold:g} or more",
+    RowCheck(
+        "no-relevant", "warning", noun="query",
+        text="no item has grade {threshold:g} or more",
         why="Metrics such as nDCG, AP and recall are undefined for these queries, which are "
         "left out of means. Change this with undefined= or threshold=.",
         tables="graded",
         sql="""SELECT {keys}, max(rel) AS highest FROM rows
            WHERE rel IS NOT NULL GROUP BY {keys} HAVING max(rel) < {threshold:g}""",
     ),
-    Check(
-        "ratings", "rows", "warning",
-        RATINGS_PROBLEM,
+    RowCheck(
+        "ratings", "warning", text=RATINGS_PROBLEM,
         why="Metrics of relevant items, such as P and RR, are near 1. For ratings pass "
         "threshold=, often 4.",
-        tables="graded", noun="", applies=lambda table: not table.table.is_assumed("rel"),
+        tables="graded", noun="", when=lambda table: not table.table.is_assumed("rel"),
         sql=RATINGS,
     ),
-    Check(
-        "ties-at-k", "rows", "warning",
-        "equal scores at positions {k} and {after_k}",
+    RowCheck(
+        "ties-at-k", "warning", noun="query",
+        text="equal scores at positions {k} and {after_k}",
         why="Item ids decide which of these items is in the top {k}. Pass ties='expected' to "
         "average over all orders.",
-        tables="runs", applies=lambda run: run.scored,
+        tables="runs", when=lambda run: run.scored,
         sql="""SELECT {keys}, {sign}top[{k}] AS score
            FROM (SELECT {keys}, max(score, {after_k}) AS top FROM rows
                  WHERE score IS NOT NULL GROUP BY {keys})
            WHERE top[{k}] = top[{after_k}]""",
     ),
-    Check(
-        "judged-share", "rows", "note",
-        "judged items in the top {k}: {judged_part:.1%} ({judged:,} of {retrieved:,})",
+    RowCheck(
+        "judged-share", "note",
+        text="judged items in the top {k}: {judged_part:.1%} ({judged:,} of {retrieved:,})",
         why="Unjudged items count as not relevant, which can make a new system look worse than "
         "it is. Change this with unjudged=.",
         tables="judged", noun="",
-        applies=lambda run: not (run.qrels and "split" in run.qrels.table.context),
+        when=lambda run: not (run.qrels and "split" in run.qrels.table.context),
         sql="""SELECT system, sum(retrieved) - sum(judged) AS count, sum(judged) AS judged,
                sum(retrieved) AS retrieved, sum(judged) / sum(retrieved) AS judged_part,
                min({{'sort': judged / retrieved, 'query': query, 'judged': judged,

@@ -19,16 +19,17 @@ import polars as pl
 import pyarrow as pa
 
 from rankql.core.base.errors import RankqlError
-from rankql.core.evaluation.checks import columns as column_checks
 from rankql.core.evaluation.checks import counters as counting
 from rankql.core.evaluation.checks.duplicates import require_unique_rows
 from rankql.core.evaluation.checks.rankings import RANKINGS
 from rankql.core.evaluation.checks.record import Evidence, inspect
-from rankql.core.evaluation.finish.compute import evaluation_errors, finish, reduce_tables
-from rankql.core.evaluation.means.means import Meta, counted_values_sql
+from rankql.core.evaluation.finish.compute import evaluation_errors, finish
+from rankql.core.evaluation.means.means import counted_values_sql
+from rankql.core.evaluation.plan import columns as column_checks
+from rankql.core.evaluation.plan import plan
 from rankql.core.evaluation.plan.evaluation import Evaluation
-from rankql.core.evaluation.plan.plan import extra_columns, read_rankings
-from rankql.core.evaluation.plan.ties import WITHOUT_GRADES
+from rankql.core.evaluation.plan.meta import Meta
+from rankql.core.evaluation.reduce.fetch import reduce_tables
 from rankql.core.evaluation.reduce.protocol import spark_total
 from rankql.core.evaluation.result.result import (
     WEIGHT_SUMS,
@@ -81,8 +82,8 @@ class Task:
             runs.get(None, runs), tables.get("qrels"), (), self.rules,
             attributes=tables.get("attributes"), groupings=[[*x] for x in self.groups],
         )  # fmt: skip
-        inputs = read_rankings(session, request, keeps_unjudged=True)
-        extra = extra_columns(session, inputs.runs.values(), self.metrics)
+        inputs = plan.read_rankings(session, request, keeps_unjudged=True)
+        extra = plan.extra_columns(session, inputs.runs.values(), self.metrics)
         return replace(inputs, systems=tuple(self.systems), extra=extra)
 
     def count_unjudged(self, session: Session, inputs: Inputs) -> Inputs:
@@ -160,7 +161,7 @@ def _evaluate_rows(
             incomplete |= number < total
     if incomplete:
         return None
-    inputs, unjudged = counting.leave_out_unjudged(session, inputs)
+    inputs, unjudged = plan.leave_out_unjudged(session, inputs)
     with duckdb_errors():
         for table in inputs.tables:
             column_checks.validate_numbers(session, table)
@@ -178,7 +179,7 @@ def _evaluate_rows(
         require_unique_rows(evaluation, reduction.unique_columns())
         values = finish(reduction).per_query
     number = values[inputs.query].n_unique()
-    queries = counters.queries or unjudged or [counting.QueryOverlap(None, number, number, [])]
+    queries = counters.queries or unjudged or [plan.QueryOverlap(None, number, number, [])]
     for system, *numbers, examples in queries:
         counts.append(Count("unjudged", system, ids=examples))
         counts += map(Count, ("queries", "judged"), repeat(system), numbers)
@@ -242,7 +243,7 @@ class Totals:
         return counts | ({"weights": weights} if weights else {})
 
 
-def combine_counters(inputs: Inputs, meta: Meta, totals: Totals) -> counting.Counters:
+def combine_counters(inputs: Inputs, totals: Totals) -> counting.Counters:
     """The counters of all partitions; raise their errors."""
     number = totals.number
     for table in inputs.tables:
@@ -251,9 +252,7 @@ def combine_counters(inputs: Inputs, meta: Meta, totals: Totals) -> counting.Cou
         column_checks.require_ids(table.label, number(f"rows of {table.label}"), ids)
     if error := totals.read("error", TEXT):
         raise RankqlError(error)
-    queries = totals.records(counting.QueryOverlap)
-    place = "score" if inputs.scored else "position"
-    orders_ties = inputs.scored and meta.conventions["ties"] in WITHOUT_GRADES
+    queries = totals.records(plan.QueryOverlap)
     matches = []
     for system, _, judged, _ in queries:
         if ("common", system) in totals.rows and not number("common", system):
@@ -261,14 +260,14 @@ def combine_counters(inputs: Inputs, meta: Meta, totals: Totals) -> counting.Cou
             problem = totals.read("refusal" if is_error else "doubt", TEXT, system)
             matches.append(counting.ItemMatch(system, 0, 0, 0, is_error, problem))
     return counting.Counters(
-        queries, totals.records(counting.RankedRows), [], place, orders_ties,
+        queries, totals.records(counting.RankedRows), [],
         judged_queries=totals.read("examples of judged", IDS) or (), matches=matches,
     )  # fmt: skip
 
 
 def describe_totals(evaluation: Evaluation, meta: Meta, totals: Totals) -> list[str]:
     """The notes on all rows; raise errors about them."""
-    counters = combine_counters(evaluation.inputs, meta, totals)
+    counters = combine_counters(evaluation.inputs, totals)
     checks = (check for check in RANKINGS if check.reads == "counters")
     notes = inspect(checks, Evidence(evaluation, counters))
     check_counts(meta, totals.values())

@@ -21,6 +21,7 @@ from pyspark.sql.types import NumericType
 from rankql.core.base.errors import require
 from rankql.core.evaluation.means import means
 from rankql.core.evaluation.plan.evaluation import Evaluation
+from rankql.core.evaluation.plan.meta import MISSED, Meta, left_out_if
 from rankql.core.evaluation.plan.plan import plan_metrics, resolve_conventions
 from rankql.core.evaluation.result.means_result import MeansResult
 from rankql.core.evaluation.result.result import Result
@@ -69,7 +70,7 @@ class SparkResult(MeansResult):
         names = (*self.keys, *self.meta.by, *self.metrics)
         columns = {name: _column(name) for name in names}
         for name in self.metrics:
-            if means.left_out_if(name, self.conventions) == means.MISSED:
+            if left_out_if(name, self.conventions) == MISSED:
                 columns[name] = F.when(~_column(MISSING), columns[name]).alias(name)
         return self.values.select(*columns.values())
 
@@ -195,7 +196,7 @@ def _column(name: str) -> Column:
     return F.col(quote(name, "`"))
 
 
-def _add_up(counted: DataFrame, meta: means.Meta) -> tuple[pl.DataFrame, partitions.Totals]:
+def _add_up(counted: DataFrame, meta: Meta) -> tuple[pl.DataFrame, partitions.Totals]:
     """The moments by system, slice and metric, and the counters, in one action of Spark."""
     attributes, systems = means.sliced_attributes(meta), means.system_columns(meta)
     keys = [COUNTER, "system", "i"]

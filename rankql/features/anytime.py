@@ -13,7 +13,8 @@ import polars as pl
 
 from rankql.core.base import text
 from rankql.core.base.errors import RankqlError, require, require_package
-from rankql.core.evaluation.means.means import Meta, metric_range
+from rankql.core.evaluation.means.means import metric_range
+from rankql.core.evaluation.plan.meta import Meta
 from rankql.core.evaluation.result.result import Result
 from rankql.core.metrics.macros import literal
 from rankql.core.tables.frames import fetch_rows, read_frame, register_frame

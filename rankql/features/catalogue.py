@@ -16,11 +16,12 @@ import polars as pl
 from rankql.core.base.errors import RankqlError, require
 from rankql.core.base.text import run_label
 from rankql.core.evaluation.checks.counters import no_shared_items
-from rankql.core.evaluation.finish import ctes
 from rankql.core.evaluation.finish.compute import Catalogue, Counts, Values
-from rankql.core.evaluation.finish.readable import own_metric
-from rankql.core.evaluation.means.means import Meta, grouping_sets, slice_columns, sliced_attributes
+from rankql.core.evaluation.means.means import grouping_sets, slice_columns, sliced_attributes
 from rankql.core.evaluation.plan.evaluation import Evaluation
+from rankql.core.evaluation.plan.meta import Meta
+from rankql.core.evaluation.query import ctes
+from rankql.core.evaluation.query.readable import own_metric
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import INTERNAL_PREFIX, literal, quote
 from rankql.core.metrics.metric_record import Metric

@@ -13,7 +13,7 @@ from rankql.core.base.column_names import squash
 from rankql.core.base.errors import RankqlError, require
 from rankql.core.base.text import Note, join_words
 from rankql.core.base.writing import is_path, names_by_file
-from rankql.core.evaluation.means import means
+from rankql.core.evaluation.plan.meta import average_slices
 from rankql.core.evaluation.result.result import Result
 from rankql.core.tables.files import DATA, suffix_of
 from rankql.core.tables.request import Request
@@ -143,6 +143,6 @@ def evaluate_collections(request: Request, evaluate: Callable[[Request], Result]
     )  # fmt: skip
     rows = pl.concat(frames, how="vertical_relaxed")
     return Result(
-        means.average_slices(meta), columns=columns, data_notes=notes, interval=request.interval,
+        average_slices(meta), columns=columns, data_notes=notes, interval=request.interval,
         confidence=request.confidence, values=rows,
     )  # fmt: skip

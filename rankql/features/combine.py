@@ -15,7 +15,8 @@ import polars as pl
 from rankql.core.base.errors import RankqlError, require
 from rankql.core.base.text import TEXT_TYPES, join_words
 from rankql.core.base.writing import PARQUET, remember_inputs
-from rankql.core.evaluation.means.means import Meta, require_interval
+from rankql.core.evaluation.means.means import require_interval
+from rankql.core.evaluation.plan.meta import Meta
 from rankql.core.evaluation.result.means_result import MeansResult
 from rankql.core.evaluation.result.result import Result
 from rankql.core.metrics.macros import MISSING, literal

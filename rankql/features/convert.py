@@ -13,7 +13,7 @@ import duckdb
 from rankql.core.base.errors import RankqlError, require
 from rankql.core.base.text import format_count
 from rankql.core.base.writing import name_columns, output_path, write_file
-from rankql.core.evaluation.plan.ties import score_order
+from rankql.core.evaluation.query.ties import score_order
 from rankql.core.metrics.macros import literal
 from rankql.core.tables.candidates import assign_roles
 from rankql.core.tables.numbers.judgments import assume_grades

@@ -14,11 +14,11 @@ from rankql.core.base import errors
 from rankql.core.base.column_names import says
 from rankql.core.base.errors import RankqlError, require
 from rankql.core.base.text import format_count, is_or_are, run_label, unique_names
-from rankql.core.evaluation.checks.columns import validate_columns
 from rankql.core.evaluation.checks.duplicates import require_unique_rows
-from rankql.core.evaluation.finish.ctes import with_ctes
+from rankql.core.evaluation.plan.columns import validate_columns
 from rankql.core.evaluation.plan.evaluation import Evaluation
-from rankql.core.evaluation.plan.ties import BY_ITEM
+from rankql.core.evaluation.query.ctes import with_ctes
+from rankql.core.evaluation.query.ties import BY_ITEM
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import INTERNAL_PREFIX, literal, quote
 from rankql.core.stats.means import ROUNDING

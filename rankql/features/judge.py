@@ -10,9 +10,9 @@ import polars as pl
 from rankql.core.base.errors import RankqlError, require, require_package
 from rankql.core.base.text import Note, format_queries
 from rankql.core.evaluation.evaluate import evaluate_in_duckdb
-from rankql.core.evaluation.means.system_values import LABELLED, pair_values
 from rankql.core.evaluation.result.means_result import MeansResult
 from rankql.core.evaluation.result.result import Result
+from rankql.core.evaluation.result.system_values import LABELLED, pair_values
 from rankql.core.metrics.parse import record_of
 from rankql.core.stats.prediction_powered import LEAST_QUERIES
 from rankql.core.stats.sample import Array

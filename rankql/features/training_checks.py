@@ -38,7 +38,8 @@ def _seen_judgments(evidence: Evidence) -> Iterable[Facts]:
     """
     evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
     assert inputs.beyond.train
-    train, dropped = inputs.rows(inputs.beyond.train), "seen" in evidence.available
+    train, request = inputs.rows(inputs.beyond.train), evaluation.request
+    dropped = request is not None and bool(request.seen)
     sql = f"""SELECT count(*), count(*) FILTER ((query, item) IN (SELECT (query, item)
         FROM {train})) AS seen FROM {inputs.judging_cte}
         WHERE {evaluation.is_relevant()} AND item IS NOT NULL HAVING seen > 0"""
@@ -84,18 +85,18 @@ SHOWN = (
         "seen-items", "values", "warning",
         "{share:.1%} of the items of {run}{positions} are in train for the same user. seen='drop' "
         "removes them",
-        _seen, needs="train",
+        _seen, when=lambda x: x.inputs.beyond.train,
     ),
     Check(
         "strangers", "values", "warning",
         "No user of the run is in train. If this is not true, write their ids the same way in both",
-        _strangers, needs="train",
+        _strangers, when=lambda x: x.inputs.beyond.train,
     ),
     Check(
         "outside-catalogue", "values", "note",
         "{names} {metrics:leaves|leave} out {count:,} of {total:,} items of {run} that "
         "{count:is|are} not in the catalogue of {size} items",
-        _outside, needs="catalogue",
+        _outside, when=lambda x: x.outside,
     ),
 )  # fmt: skip
 JUDGED = (
@@ -103,12 +104,12 @@ JUDGED = (
         "unknown-judgments", "values", "warning",
         "{count:,} of {total:,} relevant items {count:is|are} not in {name}, such as {example!r}: "
         "nothing that knows only {name} can show them. Are their ids the same in both?",
-        _unknown_items, needs="items",
+        _unknown_items,
     ),
     Check(
         "seen-judgments", "values", "warning",
         "{count:,} of {total:,} relevant items {count:is|are} in train for the same user{why}. "
         "Leave them out of the judgments: time_split(..., seen='drop')",
-        _seen_judgments, needs="train",
+        _seen_judgments, when=lambda x: x.inputs.beyond.train,
     ),
 )  # fmt: skip

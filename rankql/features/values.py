@@ -42,7 +42,7 @@ from rankql.core.base.errors import (
 )
 from rankql.core.base.text import join_words
 from rankql.core.base.writing import is_path, remember_inputs
-from rankql.core.evaluation.means.means import Meta
+from rankql.core.evaluation.plan.meta import Meta
 from rankql.core.evaluation.result.result import Result, connect, require_finite
 from rankql.core.expressions.checked_columns import is_pandas
 from rankql.core.metrics import parse

@@ -11,7 +11,7 @@ from duckdb import DuckDBPyRelation
 from rankql.core.base.arrow import polars_to_pandas, relation_to_polars
 from rankql.core.base.column_names import SPLITS, find_name
 from rankql.core.base.errors import Question, require, require_whole_number
-from rankql.core.evaluation.checks.columns import require_ids
+from rankql.core.evaluation.plan.columns import require_ids
 from rankql.core.expressions.checked_columns import is_pandas
 from rankql.core.expressions.in_duckdb import value_sql
 from rankql.core.metrics.macros import INTERNAL_PREFIX, quote

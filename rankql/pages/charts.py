@@ -20,7 +20,8 @@ from rankql.core.base.errors import RankqlError, require_known
 from rankql.core.base.results import cut_in_middle
 from rankql.core.base.text import add_slice, format_count, format_interval, format_queries
 from rankql.core.evaluation.evaluate import evaluate
-from rankql.core.evaluation.means.means import attribute_columns, compared_value, slice_queries
+from rankql.core.evaluation.means.means import attribute_columns, slice_queries
+from rankql.core.evaluation.plan.meta import compared_value
 from rankql.core.metrics.metric_record import AP_DENOMINATOR
 from rankql.core.metrics.parse import parse_any, resolve_names, value_range
 from rankql.decisions.comparison import CUTOFFS

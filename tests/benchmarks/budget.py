@@ -35,7 +35,7 @@ from rankql.core.tables import reading
 STEPS = {
     "reading": [(plan, "read_rankings")],
     "doubts": [(reading, "account_for")],
-    "reduction": [(compute, "reduce_tables")],
+    "reduction": [(evaluate, "reduce_tables")],
     "looks": [(evaluate, "inspect")],
     "values": [(compute, "finish")],
     "means": [(means_result.MeansResult, "summary")],

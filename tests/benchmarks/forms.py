@@ -1,7 +1,7 @@
 """What each form for speed gains: the same call with it and without it, on its own workload.
 
-A form is a second way to values that rankql could compute without it: a form of the reduction
-(`reduce` and `in_memory`), means in Python, an expression of polars beside a macro. Both ways must
+A form is a second way to values that rankql could compute without it: a layout of the reduction
+(`reduce` and `fetch`), means in Python, an expression of polars beside a macro. Both ways must
 give the same values. A form stays while it gains 1.2 times in three of five runs; the guard of CI
 only fails where one takes longer than what it replaces, twice in a row. Macros have a floor of
 15 ms, so expressions gain more for few rows: their own workload are both sizes.
@@ -24,9 +24,9 @@ from polars.testing import assert_frame_equal
 from timing import Workload, measure
 
 import rankql
-from rankql.core.evaluation.finish import compute, ctes
 from rankql.core.evaluation.plan.evaluation import Evaluation
-from rankql.core.evaluation.reduce import in_memory, reduce
+from rankql.core.evaluation.query import ctes
+from rankql.core.evaluation.reduce import fetch, reduce
 from rankql.core.evaluation.reduce.reduce import Reduction
 from rankql.core.evaluation.result import result
 from rankql.core.expressions.in_duckdb import aggregate
@@ -97,7 +97,7 @@ def forms() -> Iterator[Sequence[Workload]]:
         ("words of hits", ("ranked", None), "AP", readable_query),
         ("joined", ("run", "qrels"), "nDCG@10", bounded_lists),
         ("cuts", ("scored", "qrels"), "nDCG@10", bounded_lists),
-        ("best", ("graded", None), "nDCG@10", bounded_lists),
+        ("hashes", ("graded", None), "nDCG@10", bounded_lists),
         ("lists", ("scored", "qrels"), "AP", readable_query),
     ):
         call = partial(evaluated, *table, metric, con=con)
@@ -179,7 +179,7 @@ def readable_query() -> AbstractContextManager[Any]:
 
 def duckdb_rows() -> AbstractContextManager[Any]:
     """DuckDB reduces the rows of few rankings too."""
-    return patch.object(in_memory, "MOST_ROWS", 0)
+    return patch.object(fetch, "MOST_ROWS", 0)
 
 
 def duckdb_means() -> AbstractContextManager[Any]:
@@ -188,14 +188,14 @@ def duckdb_means() -> AbstractContextManager[Any]:
 
 
 def bounded_lists() -> AbstractContextManager[Any]:
-    """The form "lists", of the first k items, in place of another form."""
+    """The layout "lists", of the first k items, in place of another one."""
 
     def choose(evaluation: Evaluation) -> Reduction:
         chosen = reduce.choose_reduction(evaluation)
         kept = {x.name: getattr(chosen, x.name) for x in fields(chosen)}
-        return BoundedLists(**{**kept, "form": "lists"})
+        return BoundedLists(**{**kept, "layout": "lists"})
 
-    return patch.object(compute, "choose_reduction", choose)
+    return patch.object(fetch, "choose_reduction", choose)
 
 
 class BoundedLists(Reduction):
@@ -222,14 +222,16 @@ class BoundedLists(Reduction):
             more["shared"] = f"{shown} > rankql_different(pos, {k})"
             steps["lists"] = self._group(source, counters | more | lists)
             return "lists", [*counters, *more, *lists]
-        best = {"best": f"max(score, {k + 1})"}
-        steps["lists"] = self._group(source, counters | best | lists)
+        scores = {"ordered": f"max(score, {k + 1})"}
+        steps["lists"] = self._group(source, counters | scores | lists)
         columns = [self.inputs.keys, *map(quote, counters)]
-        found = "list_transform(places, lambda x: list_position(best, x))"
-        steps["found"] = ctes.select_from("lists", [*columns, "best", "rels", f"{found} AS found"])
-        tied = "list_bool_or(list_transform(found, lambda p: best[p + 1] = best[p]))"
+        found = "list_transform(places, lambda x: list_position(ordered, x))"
+        steps["found"] = ctes.select_from(
+            "lists", [*columns, "ordered", "rels", f"{found} AS found"]
+        )
+        tied = "list_bool_or(list_transform(found, lambda p: ordered[p + 1] = ordered[p]))"
         places = "list_transform(found, lambda p: coalesce(p, 1000000))"
-        more = {"tied": f"coalesce({tied}, false)", "highest": "best[1]", "places": places}
+        more = {"tied": f"coalesce({tied}, false)", "highest": "ordered[1]", "places": places}
         fields = [*columns, "rels", *(f"{sql} AS {name}" for name, sql in more.items())]
         steps["rankings"] = ctes.select_from("found", fields)
         return "rankings", [*counters, "tied", "highest", *lists]

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import rankql
-from rankql.core.evaluation.means.means import MEAN_OF_SLICES
+from rankql.core.evaluation.plan.meta import MEAN_OF_SLICES
 from rankql.core.stats.sample import Sample, SlicedSample
 from rankql.core.stats.tests import TESTS
 from support.parameters import few

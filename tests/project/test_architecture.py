@@ -20,6 +20,10 @@ LAYERS = [
 ]  # fmt: skip
 # The folders of `shapes`, in the order in which data flow.
 ROAD = ["open", "choose", "unpack", "doubts", "ask"]
+# Those of `core.evaluation`, and its module that opens them.
+ROAD_OF_EVALUATION = [
+    "query", "plan", "reduce", "checks", "finish", "means", "result", "evaluate"
+]  # fmt: skip
 # What is in them beside rankql and the standard library.
 LIBRARIES = {
     "core.base": {"polars"},
@@ -110,16 +114,30 @@ def test_core_imports_no_extra():
     assert not arrows, "\n".join(arrows)
 
 
-def test_shapes_are_one_road():
-    """A folder imports only those before it."""
-    roads = {x: y for x, y in graph().items() if x.startswith("shapes.")}
-    wrong = [
+def backward(place, folders):
+    """Where a folder imports one that comes after it."""
+
+    def step(name):
+        return folders.index(name.removeprefix(place).split(".")[0])
+
+    roads = {x: y for x, y in graph().items() if x.startswith(place)}
+    return [
         f"{name} imports {other}"
         for name, others in roads.items()
         for other in others
-        if other.startswith("shapes.")
-        if ROAD.index(name.split(".")[1]) < ROAD.index(other.split(".")[1])
+        if other.startswith(place) and step(name) < step(other)
     ]
+
+
+def test_shapes_are_one_road():
+    """A folder imports only those before it."""
+    wrong = backward("shapes.", ROAD)
+    assert not wrong, "\n".join(wrong)
+
+
+def test_evaluation_is_one_road():
+    """A folder imports only those before it, and `evaluate` the last ones."""
+    wrong = backward("core.evaluation.", ROAD_OF_EVALUATION)
     assert not wrong, "\n".join(wrong)
 
 
@@ -247,8 +265,8 @@ def test_no_code_reads_a_sentence_of_ours():
 RULES = {
     r"rel >= \{+\w*threshold": "core/metrics/metric_record.py",  # relevant, in SQL
     r"rel >= 1\b": None,
-    r"lit\(.*\.worst\b": "core/evaluation/means/means.py",  # what a missing query counts
-    r"score DESC, \{": "core/evaluation/plan/ties.py",  # equal scores
+    r"lit\(.*\.worst\b": "core/evaluation/plan/meta.py",  # what a missing query counts
+    r"score DESC, \{": "core/evaluation/query/ties.py",  # equal scores
     r"features\.filters:": "doors.py",  # what leaves out rows
 }
 

@@ -18,7 +18,7 @@ import rankql
 from rankql.core.base.errors import Question, RankqlError
 from rankql.core.base.writing import remember_inputs
 from rankql.core.evaluation.evaluate import open_evaluation
-from rankql.core.evaluation.plan.ties import score_order
+from rankql.core.evaluation.query.ties import score_order
 from rankql.core.metrics.parse import parse
 from rankql.core.tables.request import RankingRules, Request, parse_groupings, require_tables
 from rankql.core.tables.tables import Data

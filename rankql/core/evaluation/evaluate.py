@@ -32,9 +32,10 @@ from rankql.core.evaluation.finish import compute
 from rankql.core.evaluation.means.means import require_interval
 from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.evaluation.plan.plan import make_plan
+from rankql.core.evaluation.query.script import Steps
+from rankql.core.evaluation.reduce.fetch import reduce_tables
 from rankql.core.evaluation.reduce.reduce import Reduction
 from rankql.core.evaluation.result.result import Result, check_values, write_values
-from rankql.core.evaluation.result.script import Steps
 from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.reader import fetch_frame
 from rankql.core.tables.request import (
@@ -302,7 +303,7 @@ def _read_with_value(session: Session, request: Request) -> Inputs | None:
     """The inputs of a request, if a metric has a value."""
     evaluation = make_plan(session, request)
     with compute.evaluation_errors(evaluation):
-        reduction = compute.reduce_tables(evaluation)
+        reduction = reduce_tables(evaluation)
         inspect(RANKINGS, _look_for(evaluation, reduction))
         values = compute.finish(reduction).per_query
     known = any(values[x.name].is_not_null().any() for x in evaluation.metrics)
@@ -332,7 +333,7 @@ def _evaluate(evaluation: Evaluation, request: Request) -> Result:
         tables = call_extra("record tables", evaluation)
     if recorded is not None:
         recorded.tables.append(tables)
-    reduction = compute.reduce_tables(evaluation)
+    reduction = reduce_tables(evaluation)
     evaluation = reduction.evaluation  # without padding
     evidence = _look_for(evaluation, reduction)
     notes = inspect([*RANKINGS, *SAMPLED], evidence)

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from rankql.core.base.errors import Question, RankqlError, require
 from rankql.core.base.text import Note, format_count, is_or_are, run_label
-from rankql.core.evaluation.checks.columns import validate_columns
 from rankql.core.evaluation.checks.duplicates import require_unique_rows
+from rankql.core.evaluation.plan.columns import validate_columns
 from rankql.core.evaluation.plan.evaluation import Evaluation
-from rankql.core.evaluation.plan.ties import PLACE, WITHOUT_GRADES, score_order
+from rankql.core.evaluation.query.ties import PLACE, WITHOUT_GRADES, score_order
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.metrics.metric_record import IS_RELEVANT

@@ -12,7 +12,7 @@ import duckdb
 from rankql.core.base.arrow import polars_to_pandas
 from rankql.core.base.column_names import find_name
 from rankql.core.base.errors import require, require_flag
-from rankql.core.evaluation.checks.columns import require_ids, validate_numbers
+from rankql.core.evaluation.plan.columns import require_ids, validate_numbers
 from rankql.core.expressions.checked_columns import is_pandas
 from rankql.core.metrics.macros import INTERNAL_PREFIX, literal, quote
 from rankql.core.tables.candidates import assign_roles

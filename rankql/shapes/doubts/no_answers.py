@@ -63,6 +63,6 @@ CHECKS = (
         "no-answers", "values", "note",
         "{word!r} is the only relevant item of {count:#query}. If it says that nothing is "
         "relevant, pass {call}, which leaves {count:it|them} out",
-        _no_answers, needs="qrels",
+        _no_answers,
     ),
 )  # fmt: skip

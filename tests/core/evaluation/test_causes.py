@@ -2,6 +2,7 @@
 
 import random
 from contextlib import contextmanager
+from operator import attrgetter
 
 import duckdb
 import polars as pl
@@ -10,13 +11,13 @@ import pytest
 import rankql
 from rankql.core.evaluation.checks.causes import Causes
 from rankql.core.evaluation.evaluate import evaluate, open_evaluation
-from rankql.core.evaluation.finish import compute
-from rankql.core.evaluation.reduce.in_memory import MOST_ROWS
+from rankql.core.evaluation.reduce import fetch
+from rankql.core.evaluation.reduce.fetch import MOST_ROWS
 from rankql.core.tables import private
 from rankql.core.tables.request import RankingRules, Request
 from support.parameters import few
 
-LOOKS = ("tied", "finds_itself", "reversed", "spelled")
+LOOKS = ("tied", "first.finds_itself", "reversed", "spelled")
 
 
 def ranked(seed, queries=60, items=20, form="doc{}", skill=0.7):
@@ -37,8 +38,8 @@ def looks(run, qrels, metrics=("nDCG@5",), **options):
     """The looks that have a cause."""
     rules = RankingRules.of(options, evaluate)
     with open_evaluation(Request(run, qrels, [*metrics], rules)) as evaluation:
-        causes = Causes(compute.reduce_tables(evaluation))
-        return {name for name in LOOKS if getattr(causes, name)}
+        causes = Causes(fetch.reduce_tables(evaluation))
+        return {name for name in LOOKS if attrgetter(name)(causes)}
 
 
 def in_files(tmp_path, run, qrels):
@@ -92,8 +93,8 @@ def test_a_query_that_finds_itself_and_ties_are_looked_at(tmp_path):
     run, qrels = ranked(2)
     queries = run["query"].unique()
     own = pl.DataFrame({"query": queries, "item": queries, "score": 9.0})
-    assert "finds_itself" in looks(pl.concat([own, run]), qrels)
-    assert "finds_itself" in looks(*in_files(tmp_path, pl.concat([own, run]), qrels))
+    assert "first.finds_itself" in looks(pl.concat([own, run]), qrels)
+    assert "first.finds_itself" in looks(*in_files(tmp_path, pl.concat([own, run]), qrels))
     tied = run.with_columns(score=pl.col("score").round(1))
     assert "tied" in looks(tied, qrels) and "tied" in looks(*in_files(tmp_path, tied, qrels))
     assert any("order equal scores" in x for x in rankql.evaluate(tied, qrels, "nDCG@5").notes)

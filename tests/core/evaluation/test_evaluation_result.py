@@ -12,7 +12,7 @@ import pytest
 
 import rankql
 from rankql.core.base.results import ROWS
-from rankql.core.evaluation.means.means import Meta
+from rankql.core.evaluation.plan.meta import Meta
 from support import metric_engines
 from support.own_values import compare_values
 from support.parameters import few, slow

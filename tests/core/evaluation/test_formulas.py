@@ -10,8 +10,9 @@ from math import ceil
 import polars as pl
 import pytest
 
-from rankql.core.evaluation.finish import ctes, formulas
-from rankql.core.evaluation.reduce import protocol, reduce
+from rankql.core.evaluation.plan.evaluation import SCALES
+from rankql.core.evaluation.query import ctes
+from rankql.core.evaluation.reduce import formulas, protocol, reduce
 from rankql.core.metrics import macros, parse
 from rankql.core.metrics.all_metrics import EVALUATED
 from rankql.core.metrics.conventions import choose
@@ -98,7 +99,7 @@ def weigh(metric, rows, rules):
 def test_any_rankings(seed):
     """Metrics with any options: from words of grades, from words of hits and from lists."""
     r, names = random.Random(seed), [*FORMS]
-    end, gaps, last = r.choice(protocol.SCALES), r.random() < 0.7, r.choice([4, 25, 120])
+    end, gaps, last = r.choice(SCALES), r.random() < 0.7, r.choice([4, 25, 120])
     groups = [draw_ranking(r, end, last, gaps) for _ in range(r.choice([1, 4, 12]))]
     rules = choose({"max_rel": end})
     drawn = parse.parse([draw_metric(r, names[(7 * seed + i) % len(names)]) for i in range(7)])

@@ -4,8 +4,7 @@ import polars as pl
 import pytest
 
 import rankql
-from rankql.core.evaluation.finish import compute
-from rankql.core.evaluation.reduce import in_memory
+from rankql.core.evaluation.reduce import fetch
 from support.parameters import few
 
 
@@ -39,14 +38,14 @@ def test_text_that_is_no_plain_number_is_refused_as_before(score, tmp_path):
 @few(2)("kind", [pl.Int32, pl.String, pl.Int64, pl.UInt8, pl.UInt64])
 def test_queries_keep_their_type(kind, monkeypatch):
     """Polars or DuckDB reduces them: values per query are joined with the tables of the user."""
-    reduced, reduce_frames = [], in_memory.reduce_frames
+    reduced, reduce_frames = [], fetch.reduce_frames
     note = lambda reduction: reduced.append(reduce_frames(reduction)) or reduced[-1]  # noqa: E731
-    monkeypatch.setattr(compute, "reduce_frames", note)
+    monkeypatch.setattr(fetch, "reduce_frames", note)
     rows = {"query": [1, 1, 2], "item": [1, 2, 3], "score": [3, 2, 1], "rel": [1, 0, 1]}
     table = pl.DataFrame(rows).cast({"query": kind})
     run, qrels = table.drop("rel"), table.drop("score")
-    for most in (0, in_memory.MOST_ROWS):
-        monkeypatch.setattr(in_memory, "MOST_ROWS", most)
+    for most in (0, fetch.MOST_ROWS):
+        monkeypatch.setattr(fetch, "MOST_ROWS", most)
         for tables in ((table, None), (run, qrels), ({"a": run, "b": run}, qrels)):
             values = rankql.evaluate(*tables, ["AP", "nDCG@2"], interval=None).per_query
             assert values.schema["query"] == kind and (reduced[-1] is None) == (most == 0)

@@ -10,7 +10,7 @@ import pytest
 
 import rankql
 from rankql.core.evaluation.checks import duplicates
-from rankql.core.evaluation.reduce import in_memory
+from rankql.core.evaluation.reduce import fetch
 from support.parameters import cycled, few
 from support.reductions import compare, evaluate, require_equal
 from support.samples import SHAPES, ranked_table
@@ -127,7 +127,7 @@ def test_what_occurs_twice_is_refused_as_far_as_metrics_read(seed, monkeypatch):
     DuckDB or polars reduces the rows, and compares hashes of items.
     """
     r = random.Random(seed)
-    monkeypatch.setattr(in_memory, "MOST_ROWS", r.choice([0, in_memory.MOST_ROWS]))
+    monkeypatch.setattr(fetch, "MOST_ROWS", r.choice([0, fetch.MOST_ROWS]))
     monkeypatch.setattr(duplicates, "IN_POLARS", r.choice([duplicates.IN_POLARS, range(2000)]))
     table, pos = draw_table(r)
     cutoffs = [max(pos + r.choice([-1, -1, 0, 1, 40]), 1) for _ in range(r.choice([1, 2]))]

@@ -12,7 +12,7 @@ from itertools import product
 import duckdb
 import polars as pl
 
-from rankql.core.evaluation.reduce import in_memory, protocol, reduce
+from rankql.core.evaluation.reduce import fetch, protocol, reduce
 from support.formula_cases import CONVENTIONS, FORMS, draw_metric
 from support.parameters import few
 from support.reductions import compare
@@ -116,7 +116,7 @@ def draw_tables_of_types(r, **frames):
 @few(8)("seed", range(400))
 def test_any_evaluation(seed, monkeypatch, tmp_path):
     r = random.Random(seed)
-    monkeypatch.setattr(in_memory, "MOST_ROWS", r.choice([0, in_memory.MOST_ROWS]))
+    monkeypatch.setattr(fetch, "MOST_ROWS", r.choice([0, fetch.MOST_ROWS]))
     monkeypatch.setattr(reduce, "CELLS", r.choice([1, 300, reduce.CELLS]))
     monkeypatch.setattr(reduce, "MAX_STEPS", r.choice([50, reduce.MAX_STEPS, reduce.MAX_STEPS]))
     metrics = [*dict.fromkeys(draw_metrics(r, seed))]
@@ -144,13 +144,13 @@ def test_any_evaluation(seed, monkeypatch, tmp_path):
         assert result.metrics == [metric.partition(" = ")[0] for metric in metrics]
 
 
-@few(1)("rows", [0, in_memory.MOST_ROWS])
+@few(1)("rows", [0, fetch.MOST_ROWS])
 def test_next_to_a_cutoff(rows, monkeypatch):
     """Of k = 3: an item has the score or the position of the one above, or the id of the first.
 
     In query 2 this is the item at position 2, and so on; positions are looked at query by query.
     """
-    monkeypatch.setattr(in_memory, "MOST_ROWS", rows)
+    monkeypatch.setattr(fetch, "MOST_ROWS", rows)
     other = pl.int_range(1, 7).over("query") == pl.col("query")
     items = {"item": [*"abcdef"], "score": [6.0, 5, 4, 3, 2, 1], "rel": [0, 1, 0, 1, 2, 0]}
     table = pl.concat(pl.DataFrame({"query": query, **items}) for query in range(2, 6))

@@ -4,9 +4,9 @@ import duckdb
 import polars as pl
 import pytest
 
-from rankql.core.evaluation.finish import compute
+from rankql.core.evaluation.plan.evaluation import SCALES
 from rankql.core.evaluation.plan.plan import make_plan
-from rankql.core.evaluation.reduce import protocol
+from rankql.core.evaluation.reduce import fetch, protocol
 from rankql.core.tables.session import open_session
 from support.parameters import few
 from support.reductions import make_request
@@ -20,16 +20,16 @@ def reduce(shape, metric, table=None):
     run, qrels = SHAPES[shape](ranked(3) if table is None else table)
     request = make_request(run, qrels, metric)
     with open_session(None) as session:
-        return compute.reduce_tables(make_plan(session, request))
+        return fetch.reduce_tables(make_plan(session, request))
 
 
-FORMS = {
+LAYOUTS = {
     ("ranked", "small"): "words",
     ("ranked", "large"): "words",  # of hits
     ("joined", "small"): "joined",
     ("joined by score", "small"): "cuts",
-    ("joined by score", "retrieved"): "best",
-    ("ranked by score", "small"): "best",
+    ("joined by score", "retrieved"): "hashes",
+    ("ranked by score", "small"): "hashes",
     ("joined by score", "large"): "lists",
     ("joined", "large"): "lists",
     ("ranked by score", "large"): "lists",
@@ -38,22 +38,22 @@ FORMS = {
 }
 
 
-@few(3)(("shape", "metric"), FORMS)
-def test_a_form_has_the_columns_of_the_table(shape, metric):
+@few(3)(("shape", "metric"), LAYOUTS)
+def test_a_layout_has_the_columns_of_the_table(shape, metric):
     reduction = reduce(shape, METRICS[metric])
-    assert reduction.form == FORMS[shape, metric]
+    assert reduction.layout == LAYOUTS[shape, metric]
     named = {name for name in protocol.COLUMNS if reduction.has(name)}
     assert named == {*reduction.frame.columns} & {*protocol.COLUMNS}
 
 
-def test_every_form_and_column_is_in_use():
-    forms = {*FORMS.values()}
-    assert forms == {"words", *protocol.COUNTING}
-    unused = [name for name, column in protocol.COLUMNS.items() if not {*column.forms} <= forms]
+def test_every_layout_and_column_is_in_use():
+    layouts = {*LAYOUTS.values()}
+    assert layouts == {"words", *protocol.COUNTING}
+    unused = [name for name, column in protocol.COLUMNS.items() if not {*column.layouts} <= layouts]
     assert not unused
 
 
-@pytest.mark.parametrize("end", protocol.SCALES)
+@pytest.mark.parametrize("end", SCALES)
 def test_counts_of_grades(end):
     grades = [*range(end + 1), end, end, None, 1]
     table = pl.DataFrame({"query": [0] * len(grades) + [1], "rel": [*grades, None]})

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import rankql
-from rankql.core.evaluation.finish.compute import UNHASHED_FROM_ROWS
+from rankql.core.evaluation.reduce.fetch import UNHASHED_FROM_ROWS
 from support import metric_engines
 from support.parameters import cycled, few, slow
 from support.reductions import compare, evaluate, require_equal

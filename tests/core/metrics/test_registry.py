@@ -14,7 +14,7 @@ from support.paths import PACKAGE
 from support.samples import columns_of, draw_rows, options_of
 
 # Columns of its own table, which are called as the metrics that they estimate; and formulas.
-MAY_NAME = ("core/metrics/", "core/expressions/", "core/evaluation/finish/formulas.py")
+MAY_NAME = ("core/metrics/", "core/expressions/", "core/evaluation/reduce/formulas.py")
 
 
 def test_no_metric_lacks_anything():

@@ -97,10 +97,10 @@ def test_no_connection_and_no_thread(name, opened):
 
 @pytest.mark.parametrize("name", ["dicts", "one table, a query without grades", "compare"])
 def test_what_is_in_memory_has_the_values_of_tables(name, monkeypatch):
-    from rankql.core.evaluation.reduce import in_memory
+    from rankql.core.evaluation.reduce import fetch
 
     values = SMALL[name]()
-    monkeypatch.setattr(in_memory, "MOST_ROWS", 0)
+    monkeypatch.setattr(fetch, "MOST_ROWS", 0)
     other = SMALL[name]()
     assert_frame_equal(values, other, rel_tol=1e-12)
 

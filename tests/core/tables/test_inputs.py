@@ -16,8 +16,8 @@ from polars.testing import assert_frame_equal
 import rankql
 from rankql import RankqlError
 from rankql.cli.main import main
-from rankql.core.evaluation.means.means import Meta
 from rankql.core.evaluation.plan.evaluation import Evaluation
+from rankql.core.evaluation.plan.meta import Meta
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.parse import parse
 from rankql.core.tables.private import private_connection

@@ -4,7 +4,6 @@
 errors are raised and notes are given, with those of features where their doors open. `evaluate`
 runs it, as far as `counters` say that there is something to find; Spark those that need counters
 alone; `check` all, and those of rows in `diagnostics.row_checks`. `duplicates` finds rows that
-occur twice, and `columns` refuses ids and numbers that are none, before anything is computed. It
-imports the `Evaluation` and what is below; is imported by the rest of evaluation, engines and
+occur twice. It imports query, plan and reduce; is imported by finish, features, engines and
 diagnostics.
 """

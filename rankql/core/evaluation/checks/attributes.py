@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rankql.core.base.errors import advise
+import polars as pl
+
+from rankql.core.base.errors import RankqlError, advise
+from rankql.core.base.text import format_count, format_queries
 from rankql.core.evaluation.checks.record import Evidence, Facts
-from rankql.core.evaluation.finish.ctes import has_one_value
+from rankql.core.evaluation.query.ctes import has_one_value
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.reader import fetch
 from rankql.core.tables.tables import Table
@@ -50,3 +53,22 @@ def two_weights(evidence: Evidence) -> Iterable[Facts]:
         for query, one, another in fetch(evidence.evaluation.session, sql):
             yield {"name": name, "one": one, "first": first.label, "another": another,
                    "other": other.label, "query": query}  # fmt: skip
+
+
+def cluster_codes(queries: pl.DataFrame, key: str, cluster: str) -> pl.Series:
+    """The cluster of each query, numbered from 0."""
+    if queries[cluster].null_count():
+        query = queries.filter(queries[cluster].is_null())[key][0]
+        raise RankqlError(
+            f"cluster: {cluster} is NULL for query {query!r}. Fill it, or remove the query"
+        )
+    return queries[cluster].alias("cluster").rank("dense").cast(pl.Int64) - 1
+
+
+def describe_clusters(codes: pl.Series, cluster: str) -> str:
+    """A note on the number of clusters and their size, from the cluster of each query."""
+    sizes = codes.value_counts()["count"].sort().to_list()
+    span = format_queries(sizes[-1])
+    span = span if sizes[0] == sizes[-1] else f"{sizes[0]:,} to {span}"
+    clusters = format_count(len(sizes), "cluster")
+    return f"Queries are clustered by {cluster}: {clusters} of {span}"

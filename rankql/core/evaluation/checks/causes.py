@@ -7,7 +7,7 @@ takes those whose fault may be there:
 - a query that finds itself: an item on top, or of the first rows, is its query;
 - a query that is judged for itself: an item of the first judgments is its query;
 - reversed scores: relevant items rank below chance among the first k, or hardly any is there;
-- ids that are spelled differently: those of run and judgments, if in memory, have not one form.
+- ids that are spelled differently: those of run and judgments, if in memory, are not written alike.
 """
 
 from __future__ import annotations
@@ -40,6 +40,16 @@ _MANY = 10
 _CELLS, _IDS = 5000, 2000
 
 
+class FirstRows(NamedTuple):
+    """What the first rows show: is an item its query, does one end with a mark and a number, as
+    doc12#3, and is one judged for itself?
+    """
+
+    finds_itself: bool
+    chunked: bool
+    judges_itself: bool
+
+
 @dataclass(frozen=True)
 class Causes:
     """The faults that the rows of a reduction do not rule out."""
@@ -66,9 +76,8 @@ class Causes:
         )
 
     @cached_property
-    def _first(self) -> tuple[bool, bool, bool]:
-        """Is an item its query, does one end with a mark and a number, as doc12#3, and is one
-        judged for itself?
+    def first(self) -> FirstRows:
+        """What the first rows show.
 
         Of all rows in memory, where the query has to be on top, else of the first ones.
         """
@@ -79,14 +88,14 @@ class Causes:
             item, top = pl.col("item").cast(pl.String), pl.col("pos") == 1
             same = ((pl.col("query").cast(pl.String) == item) & top).any().alias("same")
             chunk = (item.str.contains(_CHUNK) if text else pl.lit(False)).any().alias("chunk")
-            return (*ranked.select(same, chunk).row(0), self._judges_itself())
+            return FirstRows._make((*ranked.select(same, chunk).row(0), self._judges_itself()))
         frame = self.reduction.frame
         if text or _MANY * frame["rows"].sum() > FIRST_ROWS * frame.height:
             judged = _JUDGED if self.reduction.inputs.qrels else "false"
             (row,) = evaluation.run_sql(_FIRST.format(judged=judged))
-            return row[0], row[1], row[2]
+            return FirstRows(*row)
         rows = (row for table in runs for row in first_rows(table).rows)
-        return any(row[0] == row[1] for row in rows), False, self._judges_itself()
+        return FirstRows(any(x[0] == x[1] for x in rows), False, self._judges_itself())
 
     def _judges_itself(self) -> bool:
         """Is a query in judgments in memory one of its items?"""
@@ -100,21 +109,6 @@ class Causes:
         # Small numbers count rows.
         numbered = both[0].dtype.is_integer()
         return bool((same & (both[0] >= SMALL_ID) if numbered else same).any())
-
-    @property
-    def finds_itself(self) -> bool:
-        """May queries find themselves?"""
-        return self._first[0]
-
-    @property
-    def judges_itself(self) -> bool:
-        """May queries be judged relevant to themselves?"""
-        return self._first[2]
-
-    @property
-    def chunked(self) -> bool:
-        """May items be chunks of those judged?"""
-        return self._first[1]
 
     @cached_property
     def reversed(self) -> bool:
@@ -140,7 +134,7 @@ class Causes:
         return any(x < 2 * _BELOW_CHANCE * math.sqrt(y) for *_, x, y in rows)
 
     def _ranks_low(self, frame: pl.DataFrame) -> bool:
-        reduction, listed = self.reduction, self.reduction.form == "lists"
+        reduction, listed = self.reduction, self.reduction.layout == "lists"
         if not reduction.ranks_ties and reduction.has("tied"):  # their items have no order
             frame = frame.filter(~pl.col("tied"))
         cells = int(frame["placed"].sum()) if listed else frame.height * reduction.k
@@ -166,7 +160,7 @@ class Causes:
     def _places(self, frame: pl.DataFrame) -> Iterable[Sequence[int]]:
         """The positions of the relevant items of each ranking that are read."""
         threshold = self.reduction.conventions.threshold
-        if self.reduction.form == "lists":
+        if self.reduction.layout == "lists":
             for places, rels in zip(*(frame[x].to_list() for x in ("places", "rels")), strict=True):
                 pairs = zip(places, rels, strict=True) if places is not None else ()
                 yield [place for place, rel in pairs if rel >= threshold]
@@ -186,8 +180,8 @@ class Causes:
         columns = [frame[name] for frame, name in frames if frame is not None and name in frame]
         if len(columns) < len(tables):
             return True
-        first, *others = _forms(columns)
-        return not all(_is_one_form(first, other) for other in others)
+        first, *others = _read_writing(columns)
+        return not all(_are_alike(first, other) for other in others)
 
 
 _CHUNK = r"([^\w\s]|_)[0-9]+$"
@@ -199,8 +193,8 @@ _FIRST = f"""
 _LEADING_ZERO = "(^|[^0-9])0[0-9]"
 
 
-class _Form(NamedTuple):
-    """How some ids are written: their forms, as a9 of doc12, their characters and lengths."""
+class _Writing(NamedTuple):
+    """How some ids are written: their shapes, as a9 of doc12, their characters and lengths."""
 
     shapes: set[str]
     characters: set[str]
@@ -209,8 +203,8 @@ class _Form(NamedTuple):
     zeros: bool
 
 
-def _forms(columns: Sequence[pl.Series]) -> list[_Form]:
-    """The form of the ids of each column, of one query for all."""
+def _read_writing(columns: Sequence[pl.Series]) -> list[_Writing]:
+    """How the ids of each column are written, of one query for all."""
     shape = ids = pl.col("id")
     for letters, letter in (("[a-z]+", "a"), ("[A-Z]+", "A"), ("[0-9]+", "9")):
         shape = shape.str.replace_all(letters, letter)
@@ -220,12 +214,12 @@ def _forms(columns: Sequence[pl.Series]) -> list[_Form]:
     ]
     some = (x if len(x) <= _IDS else x.sample(_IDS, seed=0) for x in columns)
     texts = (pl.LazyFrame([x.cast(pl.String).alias("id")]).drop_nulls() for x in some)
-    forms = pl.concat(x.select(*fields, zeros) for x in texts).collect(engine="in-memory")
-    return [_Form({*x}, {*"".join(x)}, {*lengths}, zeros) for x, lengths, zeros in forms.rows()]
+    rows = pl.concat(x.select(*fields, zeros) for x in texts).collect(engine="in-memory")
+    return [_Writing({*x}, {*"".join(x)}, {*lengths}, zeros) for x, lengths, zeros in rows.rows()]
 
 
-def _is_one_form(one: _Form, other: _Form) -> bool:
-    """Have all ids one form, or the same length and kinds of characters?"""
+def _are_alike(one: _Writing, other: _Writing) -> bool:
+    """Have all ids one shape, or the same length and kinds of characters?"""
     same_shape = len(one.shapes | other.shapes) == 1 and not (one.zeros or other.zeros)
     return same_shape or (
         len(one.lengths | other.lengths) == 1 and one.characters == other.characters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -14,22 +14,11 @@ from rankql.core.base.errors import RankqlError, advise
 from rankql.core.base.text import run_label, show_id
 from rankql.core.evaluation.checks.looks import read_all
 from rankql.core.evaluation.plan.evaluation import Evaluation
-from rankql.core.evaluation.plan.ties import WITHOUT_GRADES
+from rankql.core.evaluation.plan.plan import QueryOverlap
+from rankql.core.evaluation.reduce.fetch import run_reduction
 from rankql.core.evaluation.reduce.reduce import Reduction
-from rankql.core.metrics.macros import INTERNAL_PREFIX, literal, quote
-from rankql.core.tables.inputs import Inputs
-from rankql.core.tables.reader import count_values, fetch
-from rankql.core.tables.session import Session
+from rankql.core.metrics.macros import literal
 from rankql.core.tables.tables import quote_name
-
-
-class QueryOverlap(NamedTuple):
-    """The numbers of queries and judged queries of a system, with examples of unjudged ones."""
-
-    system: str | None
-    queries: int
-    judged: int
-    unjudged: Sequence[object] | None
 
 
 class RankedRows(NamedTuple):
@@ -75,9 +64,6 @@ class Counters:
     # Those in both may be more: they are counted within the positions that are read, and not in
     # rankings whose tied items have no position.
     items: Sequence[ItemMatch]
-    # What ranks the items, and whether tied ones are in an order of their own.
-    place: str = "score"
-    orders_ties: bool = False
     has_nan: bool = False
     # Does an item occur twice in the first positions? None if it was not looked at.
     repeats: bool | None = None
@@ -137,74 +123,19 @@ def read_counters(reduction: Reduction) -> Counters:
         inputs.left_out if alone else queries,
         [] if unranked else ranked,
         items,
-        "score" if inputs.scored else "position",
-        inputs.scored and reduction.conventions.ties in WITHOUT_GRADES,
         bool(nan),
         reduction.repeats,
         unique,
     )
 
 
+def count_rankings(evaluation: Evaluation) -> Counters:
+    """The counters of runs and judgments."""
+    return read_counters(run_reduction(Reduction(evaluation)))
+
+
 # A smaller share of items in common is worth a note.
 FEW = 0.05
-
-
-def leave_out_unjudged(session: Session, inputs: Inputs) -> tuple[Inputs, list[QueryOverlap]]:
-    """Ranked tables without the queries that have no grade, and how many these are."""
-    tables = inputs.runs.values()
-    if inputs.qrels or not inputs.every("rel"):
-        return inputs, []
-    counts = (count_values(table, [table.roles["rel"]]) for table in tables)
-    if all(rows == sum(grades.values()) for rows, grades in counts):
-        return inputs, []
-    as_text, key = inputs.as_text("query"), f"{INTERNAL_PREFIX}query"
-    in_memory = None if as_text else _judged_in_memory(session, inputs)
-    if in_memory is not None and in_memory["judged"].all():
-        return inputs, []
-    keys = {table.label: table.key("query", as_text) for table in tables}
-    rows = " UNION ALL ".join(
-        f"SELECT {keys[table.label]} AS {key}, {quote(table.roles['rel'])} IS NOT NULL AS judged_ "
-        f"FROM {table.sql}"
-        for table in tables
-    )
-    queries = f"SELECT {key}, bool_or(judged_) AS judged_ FROM ({rows}) GROUP BY {key}"
-    unjudged = f"(SELECT {key} FROM ({queries}) WHERE NOT judged_)"
-    count = "count(*), count(*) FILTER (WHERE judged_)"
-    examples = f"min({key}, 3) FILTER (WHERE NOT judged_)"
-    if in_memory is None:
-        overlap = fetch(session, f"SELECT NULL, {count}, {examples} FROM ({queries})")
-    else:
-        others = in_memory.filter(~in_memory["judged"])["query"]
-        counted = (in_memory.height, in_memory.height - len(others))
-        overlap = [(None, *counted, others.sort().head(3).to_list())]
-    if overlap[0][1] == overlap[0][2]:
-        return inputs, []
-    judged = {}
-    for name, table in inputs.runs.items():
-        join = f"ANTI JOIN {unjudged} ON {keys[table.label]} = {key}"
-        judged[name] = replace(table, sql=f"(FROM {table.sql} {join})")
-        if in_memory is not None:
-            frame, query = session.frames[table.sql], table.roles["query"]
-            frame = frame.filter(~frame[query].is_in(others.implode()))
-            session.keep(judged[name], frame.select([*table.columns]))
-    return replace(inputs, runs=judged), [QueryOverlap(*row) for row in overlap]
-
-
-def _judged_in_memory(session: Session, inputs: Inputs) -> pl.DataFrame | None:
-    """The queries of ranked tables and whether they have a grade; None of others than frames."""
-    parts = list[pl.LazyFrame]()
-    for table in inputs.runs.values():
-        frame = session.frames.get(table.sql)
-        names = [table.roles["query"], table.roles["rel"]]
-        if frame is None or not {*table.columns} <= {*frame.columns}:
-            return None
-        kind = frame.schema[names[0]]
-        if not (kind == pl.String or kind.is_integer()) or frame[names[0]].null_count():
-            return None
-        judged = frame[names[1]].is_not_null().alias("judged")
-        parts.append(pl.LazyFrame([frame[names[0]].alias("query"), judged]))
-    rows = pl.concat(parts, how="vertical_relaxed").group_by("query")
-    return rows.agg(pl.col("judged").any()).collect(engine="in-memory")
 
 
 def find_judged_queries(evaluation: Evaluation) -> Sequence[object] | None:
@@ -267,7 +198,7 @@ def has_same_ids(evaluation: Evaluation, system: str | None) -> bool:
 def no_common_items(evaluation: Evaluation, system: str | None, queries: int) -> tuple[bool, str]:
     """Whether no item in common with so many judged queries is an error, and the message.
 
-    It may be true of few queries, if no id is another one in another form or that of a chunk.
+    It may be true of few queries, if no id is another one spelled differently, or that of a chunk.
     """
     inputs = evaluation.inputs
     assert inputs.qrels
@@ -338,7 +269,7 @@ def describe_other_queries(evaluation: Evaluation, system: str | None) -> list[s
 
 
 def describe_spelling(evaluation: Evaluation, system: str | None) -> list[str]:
-    """A remedy if relevant ids are in the run in another form."""
+    """A remedy if relevant ids are spelled differently in the run."""
     session, inputs = evaluation.session, evaluation.inputs
     for each in call_extra("look at ids", read_all(evaluation)):
         if each.system == system:

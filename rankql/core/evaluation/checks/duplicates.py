@@ -16,9 +16,9 @@ from rankql.core.base import column_names
 from rankql.core.base.arrow import stream_to_polars
 from rankql.core.base.errors import RankqlError, advise
 from rankql.core.base.writing import expand_glob
-from rankql.core.evaluation.finish.ctes import Unique, with_source_ctes
 from rankql.core.evaluation.plan.evaluation import Evaluation
-from rankql.core.evaluation.reduce.in_memory import source_frame
+from rankql.core.evaluation.query.ctes import Unique, with_source_ctes
+from rankql.core.evaluation.reduce.fetch import source_frame
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.frames import may_lack_threads
 from rankql.core.tables.private import create_macros

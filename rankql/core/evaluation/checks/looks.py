@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from rankql.core.evaluation.finish.ctes import source_ctes, with_ctes
 from rankql.core.evaluation.plan.evaluation import Evaluation
+from rankql.core.evaluation.query.ctes import source_ctes, with_ctes
 from rankql.core.metrics.macros import template_literal
 from rankql.core.tables.reader import fetch
 

@@ -17,18 +17,22 @@ from rankql.core.base.column_names import EVENTS, ROLES, TIMES, USERS, core_of, 
 from rankql.core.base.doors import DOORS, Door, call_extra
 from rankql.core.base.errors import advise
 from rankql.core.base.text import format_shares, join_words, run_label
-from rankql.core.evaluation.checks.attributes import several_values, two_weights
-from rankql.core.evaluation.checks.columns import validate_numbers
+from rankql.core.evaluation.checks import attributes
 from rankql.core.evaluation.checks.counters import describe_chunk, format_examples
 from rankql.core.evaluation.checks.duplicates import find_repeated
 from rankql.core.evaluation.checks.record import Check, Evidence, Facts
-from rankql.core.evaluation.means import means
+from rankql.core.evaluation.plan.columns import validate_numbers
+from rankql.core.evaluation.plan.meta import BOTH, compared_value, left_out_if, undefined_value
+from rankql.core.evaluation.plan.plan import NO_GRADES
+from rankql.core.evaluation.query.ties import WITHOUT_GRADES
 from rankql.core.metrics.all_metrics import NO_GAIN, NO_RELEVANT_ITEM
 from rankql.core.metrics.macros import MISSING, literal, quote
-from rankql.core.metrics.metric_record import IS_RELEVANT
+from rankql.core.metrics.metric_record import IS_RELEVANT, reads_grades
 from rankql.core.tables.reader import count_values
 from rankql.core.tables.tables import quote_name
 
+# What counts what is shown for queries without an answer.
+OF_SILENCE = ("FalseAnswer", "FalseAbstention")
 # So many rows are enough to see whether users have several queries, or grades are ratings.
 FIRST_ROWS = 20_000
 # From so many queries on, it is no chance that all relevant items are retrieved.
@@ -61,20 +65,18 @@ def _nan_scores(evidence: Evidence) -> Iterable[Facts]:
 
 
 def _nothing_ranked(evidence: Evidence) -> Iterable[Facts]:
-    place = evidence.counters.place
-    for each in evidence.counters.ranked if evidence.evaluation.inputs.min_score is None else ():
+    scored = evidence.evaluation.inputs.scored
+    place, name = ("score", "score") if scored else ("position", "pos")
+    for each in evidence.counters.ranked:
         if not each.placed:
-            name = "score" if place == "score" else "pos"
             yield {"system": each.system, "place": place, "name": name}
 
 
 def _infinite_scores(evidence: Evidence) -> Iterable[Facts]:
     evaluation = evidence.evaluation
-    named = {*evaluation.request.rules.options} if evaluation.request else set()
-    known = evaluation.inputs.numbered or {"ties", "conventions"} & named
-    for each in evidence.counters.ranked if evidence.counters.place == "score" else ():
+    for each in evidence.counters.ranked:
         table = evaluation.inputs.run_of(each.system)
-        if each.highest != math.inf or table.ascending or known:
+        if each.highest != math.inf or table.ascending:
             continue
         of = f"system = {literal(each.system)} AND" if evaluation.inputs.many else ""
         rows = f"FROM run WHERE {of} score = 'inf' GROUP BY query"
@@ -113,9 +115,7 @@ def _no_overlap(evidence: Evidence) -> Iterable[Facts]:
 
 
 def _no_test_rows(evidence: Evidence) -> Iterable[Facts]:
-    inputs = evidence.evaluation.inputs
-    split = inputs.qrels is not None and inputs.qrels.context.get("split") == "test"
-    for each in evidence.counters.queries if split and inputs.unjudged_queries == "count" else ():
+    for each in evidence.counters.queries:
         if count := each.queries - each.judged:
             yield {"system": each.system, "count": count, "queries": each.queries}
 
@@ -143,26 +143,30 @@ def _unjudged(evidence: Evidence) -> Iterable[Facts]:
 
 def _unranked(evidence: Evidence) -> Iterable[Facts]:
     inputs, least = evidence.evaluation.inputs, evidence.evaluation.inputs.min_score
-    place = f"{evidence.counters.place} (NULL)"
+    place = f"{'score' if inputs.scored else 'position'} (NULL)"
     if least is not None:
         place = f"score of at {'most' if inputs.ascending else 'least'} min_score="
     for each in evidence.counters.ranked:
-        if each.placed < each.rows and not isinstance(least, tuple):
+        if each.placed < each.rows:
             yield {"system": each.system, "missing": each.rows - each.placed, "total": each.rows,
                    "place": place}  # fmt: skip
 
 
 def _equal_scores(evidence: Evidence) -> Iterable[Facts]:
     for each in evidence.counters.ranked:
-        if evidence.counters.orders_ties and each.is_constant:
+        if each.is_constant:
             yield {"system": each.system, "count": each.placed}
 
 
 def _single_items(evidence: Evidence) -> Iterable[Facts]:
-    inputs = evidence.evaluation.inputs
-    for each in evidence.counters.ranked if inputs.numbered else ():
+    for each in evidence.counters.ranked:
         if each.longest == 1 < each.rows:
-            yield {"system": each.system, "query": inputs.query}
+            yield {"system": each.system, "query": evidence.inputs.query}
+
+
+def _joins_items(evidence: Evidence) -> bool:
+    """Are items looked up in judgments?"""
+    return bool(evidence.inputs.qrels) and reads_grades(evidence.evaluation.metrics)
 
 
 def _no_matches(evidence: Evidence) -> Iterable[Facts]:
@@ -192,38 +196,39 @@ def _duplicates(evidence: Evidence) -> Iterable[Facts]:
 FEW_MATCHES = (
     "Only {count:,} of {least:,} {what} {count:is|are} {where}, and few ids are in both tables"
 )
-NO_GRADES = "No item has a grade: there are no judgments, or every grade is NULL"
 RANKINGS = (
-    Check("nan-scores", "evaluation", "error", "", _nan_scores, needs="nan"),
+    Check("nan-scores", "evaluation", "error", "", _nan_scores, when=lambda x: x.counters.has_nan),
     Check(
         "several-values", "evaluation", "error",
         "{argument}: {name} must have one value per query, but {cte} has {low!r} and {high!r} for "
         "query {query!r}{hint}",
-        several_values, needs="slices",
+        attributes.several_values, when=lambda x: x.inputs.by,
     ),
     Check(
         "two-weights", "evaluation", "error",
         "weight: {name} is {one:g} in {first}, but {another:g} in {other}, for query {query!r}. "
         "Rename or remove one of these columns",
-        two_weights, needs="weight",
+        attributes.two_weights, when=lambda x: x.inputs.weight,
     ),
     Check(
         "nothing-ranked", "counters", "error",
         "Every {place} of {run} is NULL, so nothing is ranked. Pass the column that holds the "
         "{place}s: {name}=",
-        _nothing_ranked,
+        _nothing_ranked, when=lambda x: x.inputs.min_score is None,
     ),
     Check(
         "infinite-scores", "evaluation", "error",
         "{name} of {run} is infinite for several items of a query, which it cannot order. To count "
         "them as not retrieved, pass {call}",
         _infinite_scores,
+        when=lambda x: x.evaluation.inputs.scored and not x.numbered
+        and {"ties", "conventions"}.isdisjoint(x.named),
     ),
     Check(
         "no-attributes", "evaluation", "error",
         "No query has attributes: {graded} has {missing}, attributes has {others}. Write query ids "
         "the same way in both",
-        _no_attributes, needs="attributes",
+        _no_attributes, when=lambda x: x.inputs.attributes,
     ),
     Check(
         "no-overlap", "counters", "error", NO_GRADES, _no_grades,
@@ -233,13 +238,15 @@ RANKINGS = (
         "no-overlap", "counters", "error",
         "No query of {run} is judged: it has {unjudged}, qrels has {judged}. Write query ids the "
         "same way in both{hint}",
-        _no_overlap, needs="qrels", why=f"{REFUSED}There is nothing to evaluate.",
+        _no_overlap, why=f"{REFUSED}There is nothing to evaluate.", when=lambda x: x.inputs.qrels,
     ),
     Check(
         "no-test-rows", "counters", "error",
         "unjudged_queries='count': {count:,} of {queries:#query} {count:has|have} no row of test. "
         "Leave {count:it|them} out",
         _no_test_rows, why=REFUSED,
+        when=lambda x: x.inputs.unjudged_queries == "count" and x.inputs.qrels
+        and x.inputs.qrels.context.get("split") == "test",
     ),
     Check(
         "unjudged-queries", "counters", "warning",
@@ -250,27 +257,28 @@ RANKINGS = (
     Check(
         "unranked-rows", "counters", "note",
         "{missing:,} of {total:,} rows of {run} have no {place} and count as not retrieved",
-        _unranked,
+        _unranked, when=lambda x: not isinstance(x.inputs.min_score, tuple),
     ),
     Check(
         "equal-scores", "counters", "note",
         "all {count:,} rows of {run} have the same score, so only ties= decides the order of the "
         "items",
-        _equal_scores,
+        _equal_scores, when=lambda x: x.evaluation.inputs.scored
+        and x.evaluation.conventions.ties in WITHOUT_GRADES,
     ),
     Check(
         "single-items", "counters", "note",
         "each {query} of {run} has a single item, which is on top in any order. If it numbers the "
         "rows, name the column of the queries: query=",
-        _single_items,
+        _single_items, when=lambda x: x.numbered,
     ),
     Check(
-        "no-common-items", "counters", "error", "{text}", _no_matches, needs="judged items",
-        why="Its metrics would be 0.",
+        "no-common-items", "counters", "error", "{text}", _no_matches,
+        why="Its metrics would be 0.", when=_joins_items,
     ),
     Check(
         "few-common-items", "counters", "warning", FEW_MATCHES, _few_matches,
-        why="Write item ids the same way in both tables.", needs="judged items",
+        why="Write item ids the same way in both tables.", when=_joins_items,
     ),
     Check("duplicates", "evaluation", "error", "{text}", _duplicates),
 )  # fmt: skip
@@ -280,21 +288,29 @@ RANKINGS = (
 COMPARED = "; compare uses the same queries for all systems"
 
 
+def _may_be_unanswerable(evidence: Evidence) -> bool:
+    """May nothing be relevant for a query, and does the caller care?"""
+    inputs, metrics = evidence.inputs, evidence.evaluation.metrics
+    silent = any(m.record and m.record.name in OF_SILENCE for m in metrics)
+    silent = silent or any(table.empty for table in inputs.judging)
+    return (silent or inputs.min_score is not None) and not any(m.spans for m in metrics)
+
+
 def _unanswerable(evidence: Evidence) -> Iterable[Facts]:
-    """Queries of which nothing is relevant, where the caller may care about them."""
+    """Queries of which nothing is relevant."""
     evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
-    best = "SELECT query, max(rel) AS best FROM"
-    sql = f"""SELECT count(*), count(*) FILTER (best IS NULL OR best <
-        {evaluation.conventions.threshold}) FROM ({best} {inputs.judging_cte} GROUP BY query
+    highest = "SELECT query, max(rel) AS highest FROM"
+    sql = f"""SELECT count(*), count(*) FILTER (highest IS NULL OR highest <
+        {evaluation.conventions.threshold}) FROM ({highest} {inputs.judging_cte} GROUP BY query
         HAVING count(rel) > 0)"""
     others = [
         m.name for m in evaluation.metrics
         if m.record and m.record.undefined != "never" and m.record.if_silent is None
-        and means.undefined_value(m.name, vars(evaluation.conventions)) is None
+        and undefined_value(m.name, vars(evaluation.conventions)) is None
     ]  # fmt: skip
     for total, count in evaluation.run_sql(sql):
         leave = f"leave{'s' * (len(others) == 1)} {'it' if count == 1 else 'them'} out; "
-        if count and not any(m.spans for m in evaluation.metrics):
+        if count:
             yield {"count": count, "total": total,
                    "others": f"{join_words(others)} {leave}" if others else ""}  # fmt: skip
 
@@ -305,7 +321,7 @@ def _without_worst(evidence: Evidence) -> Iterable[Facts]:
     absent, rules = values.filter(pl.col(MISSING)), vars(evaluation.conventions)
     system = pl.col("system") if "system" in values.columns else pl.lit("")
     for metric in evaluation.metrics:
-        left_out = means.left_out_if(metric.name, rules) == means.BOTH
+        left_out = left_out_if(metric.name, rules) == BOTH
         if left_out and (n := absent[metric.name].null_count()):
             counts = absent.group_by(system, maintain_order=True).agg(
                 pl.col(metric.name).null_count(), pl.len()
@@ -317,13 +333,12 @@ def _without_worst(evidence: Evidence) -> Iterable[Facts]:
 def _many_missing(evidence: Evidence) -> Iterable[Facts]:
     """Runs that lack many queries of judgments that are theirs, if nobody said what these count."""
     evaluation, values = evidence.evaluation, evidence.values
-    named = evaluation.request is not None and "missing" in evaluation.request.rules.options
     system = pl.col("system") if "system" in values.columns else pl.lit(None, pl.String)
     counts = values.group_by(system.alias("system"), maintain_order=True).agg(
         count=pl.col(MISSING).sum(), total=pl.len(), share=pl.col(MISSING).mean()
     )
     # A set of which no run covers half has other queries too.
-    if not named and evaluation.inputs.min_score is None and (counts["share"] <= 0.5).any():
+    if (counts["share"] <= 0.5).any():
         skip = evaluation.conventions.missing == "skip"
         rule = "left out" if skip else "counted as the worst value"
         many = (pl.col("total") >= SEVERAL_QUERIES) & (pl.col("share") > MUCH_MISSING)
@@ -349,17 +364,13 @@ def _without_grades(evidence: Evidence) -> Iterable[Facts]:
 
 
 def _chunks(evidence: Evidence) -> Iterable[Facts]:
-    if evidence.evaluation.inputs.qrels and evidence.has_cause("chunked"):
-        yield from ({"chunk": chunk} for chunk in describe_chunk(evidence.evaluation))
+    yield from ({"chunk": chunk} for chunk in describe_chunk(evidence.evaluation))
 
 
 def _ratings(evidence: Evidence) -> Iterable[Facts]:
     """Grades of which nearly all count as relevant for a binary metric."""
     evaluation = evidence.evaluation
-    inputs, threshold = evaluation.inputs, evaluation.conventions.threshold
-    if 0 < evaluation.grade_scale() < HIGHEST_RATING:
-        return
-    source = inputs.judging_cte
+    source, threshold = evaluation.inputs.judging_cte, evaluation.conventions.threshold
     sample = f"(SELECT rel FROM {source} WHERE rel IS NOT NULL LIMIT {FIRST_ROWS})"
     if evaluation.run_sql(RATINGS.format(rows=sample, threshold=threshold)):
         sql = RATINGS.format(rows=source, threshold=threshold)
@@ -369,19 +380,17 @@ def _ratings(evidence: Evidence) -> Iterable[Facts]:
 
 def _fractions(evidence: Evidence) -> Iterable[Facts]:
     """Grades between 0 and 1, which a binary metric counts as not relevant."""
-    evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
-    below = evaluation.conventions.threshold >= 1 and evaluation.has_fractions()
-    if below and not [*_ratings(evidence)]:  # which names them
-        sql = f"SELECT count(*), min(rel) FROM {inputs.judging_cte} WHERE rel > 0 AND rel < 1"
+    source = evidence.inputs.judging_cte
+    if not [*_ratings(evidence)]:  # which names them
+        sql = f"SELECT count(*), min(rel) FROM {source} WHERE rel > 0 AND rel < 1"
         yield from evidence.facts(sql, "count", "least")
 
 
 def _retrieved_only(evidence: Evidence) -> Iterable[Facts]:
     """A table with positions and grades that has no relevant item without a position."""
-    evaluation, inputs = evidence.evaluation, evidence.evaluation.inputs
+    evaluation = evidence.evaluation
     names = [x.name for x in evaluation.metrics if x.record and x.record.per_relevant]
-    listed = any(table.unit == "ids" for table in inputs.runs.values())
-    if names and not listed and len(evidence.values) >= FEWEST_QUERIES:
+    if names and len(evidence.values) >= FEWEST_QUERIES:
         missed = f"pos IS NULL AND {evaluation.is_relevant()}"
         if not evaluation.run_sql(f"SELECT 1 FROM run WHERE {missed} LIMIT 1"):
             yield {"names": join_words(names), "metrics": len(names)}
@@ -396,7 +405,7 @@ def _undefined(evidence: Evidence) -> Iterable[Facts]:
     records = [(m.name, m.record) for m in evaluation.metrics if m.record]
     shares = [name for name, each in records if each.is_share or each.undefined in every]
     names = defaultdict[int, list[str]](list)
-    for name in shares if evaluation.conventions.undefined == "skip" else ():
+    for name in shares:
         names[values[name].null_count()].append(name)
     for count, alike in names.items():
         if count > MUCH_UNDEFINED * len(values) and (count < len(values) or not own):
@@ -442,7 +451,7 @@ def _other_counts(evidence: Evidence) -> Iterable[Facts]:
     """Metrics whose means are over more queries in one system than in another."""
     evaluation = evidence.evaluation
     names, meta = evaluation.names, evaluation.make_meta()
-    compared = (means.compared_value(name, meta) for name in names)
+    compared = (compared_value(name, meta) for name in names)
     rows = evidence.values.select("system", *compared).group_by("system").agg(pl.all().count())
     for name in names if len(rows) else ():
         counts = rows.sort(name, "system")["system", name].rows()
@@ -455,18 +464,14 @@ def _clusters(evidence: Evidence) -> Iterable[Facts]:
     query, cluster = evidence.evaluation.inputs.query, str(evidence.evaluation.cluster)
     queries = evidence.values[[query, cluster]]
     queries = queries.filter(queries[query].alias("key").is_first_distinct())
-    codes = means.cluster_codes(queries, query, cluster)
-    yield {"text": means.describe_clusters(codes, cluster)}
+    codes = attributes.cluster_codes(queries, query, cluster)
+    yield {"text": attributes.describe_clusters(codes, cluster)}
 
 
 def _users(evidence: Evidence) -> Iterable[Facts]:
     """The column of sessions or users if several queries have the same, by the first rows."""
-    evaluation = evidence.evaluation
-    request = evaluation.request
-    if request is None or request.cluster is not None:
-        return
-    if request.interval is None and request.time is None:
-        return
+    evaluation, request = evidence.evaluation, evidence.evaluation.request
+    assert request
     for table in evaluation.inputs.tables:
         taken = {*table.sources([*table.roles.values()])}
         free = [name for name in table.columns if name not in taken]
@@ -493,21 +498,24 @@ VALUES: Sequence[Check | Door] = (
     Check(
         "without-attributes", "values", "note",
         "{count:,} of {queries:#query} have no row in attributes ({examples}): their slice is NULL",
-        _without_attributes, needs="attributes",
+        _without_attributes, when=lambda x: x.inputs.attributes,
     ),
     Check(
         "null-grades", "values", "note",
         "{count:,} of {rows:,} rows of qrels have no grade ({name} is NULL) and are left out: "
         "their items count as unjudged",
-        _without_grades, needs="qrels",
+        _without_grades, when=lambda x: x.inputs.qrels,
     ),
-    Check("chunks", "values", "note", "{chunk}. They count as unjudged", _chunks, needs="ids"),
+    Check(
+        "chunks", "values", "note", "{chunk}. They count as unjudged", _chunks,
+        when=lambda x: x.inputs.qrels and x.lists_ids and (not x.causes or x.causes.first.chunked),
+    ),
     *DOORS["checks of shown items"],
     Check(
         "undefined", "values", "note",
         "{names} {metrics:leaves|leave} out {count:,} of {total:,} rankings without a relevant "
         "item; undefined='zero' counts them as 0",
-        _undefined,
+        _undefined, when=lambda x: x.evaluation.conventions.undefined == "skip",
     ),
     Check(
         "more-than-k", "values", "note",
@@ -519,30 +527,34 @@ VALUES: Sequence[Check | Door] = (
         "other-counts", "values", "note",
         "{name}: means are over {count:,} ({fewest}) to {highest:#query} ({most}), those with a "
         "value" + COMPARED,
-        _other_counts, needs="systems",
+        _other_counts, when=lambda x: x.inputs.many,
     ),
     Check(
         "ratings", "values", "note", f"{RATINGS_PROBLEM}. For ratings pass threshold=, often 4",
-        _ratings, needs="threshold",
+        _ratings,
+        when=lambda x: x.counts_hits and not 0 < x.evaluation.grade_scale() < HIGHEST_RATING,
     ),
     Check(
         "fractions", "values", "note",
         "{count:,} positive {count:grade|grades} below 1 (from {least:g}) count as not relevant. "
         "If they are, pass threshold= with the lowest relevant grade",
-        _fractions, needs="threshold",
+        _fractions,
+        when=lambda x: x.counts_hits and x.evaluation.conventions.threshold >= 1
+        and x.evaluation.has_fractions(),
     ),
     Check(
         "without-worst-value", "values", "note",
         "{name}: {shares}missing queries are left out, as it has no worst value to count"
         + COMPARED,
-        _without_worst, needs="missing",
+        _without_worst, when=lambda x: x.lacks_queries,
     ),
     Check(
         "many-missing", "values", "warning",
         "{count:,} of {total:#judged query} ({share:.0%}) are missing from {run} and {rule}. If "
         "this is right, say so: missing='zero' counts them as the worst value, missing='skip' "
         "leaves them out",
-        _many_missing, needs="missing",
+        _many_missing,
+        when=lambda x: x.lacks_queries and "missing" not in x.named and x.inputs.min_score is None,
     ),
     *DOORS["checks of relevant items"],
     *DOORS["checks of words"],
@@ -550,18 +562,21 @@ VALUES: Sequence[Check | Door] = (
         "unanswerable", "values", "note",
         "{count:,} of {total:#query} {count:has|have} nothing relevant: {others}FalseAnswer counts "
         "what is shown for {count:it|them}",
-        _unanswerable, needs="silence",
+        _unanswerable, when=_may_be_unanswerable,
     ),
     Check(
         "retrieved-only", "values", "note",
         "Every relevant item has a position, so {names} {metrics:is|are} of retrieved items only. "
         "If others are relevant too, add their rows with the position NULL",
-        _retrieved_only, needs="retrieved",
+        _retrieved_only,
+        when=lambda x: not x.inputs.qrels and not x.inputs.scored and not x.lists_ids,
     ),
-    Check("clusters", "values", "note", "{text}", _clusters, needs="cluster"),
+    Check("clusters", "values", "note", "{text}", _clusters, when=lambda x: x.evaluation.cluster),
     Check(
         "users", "values", "note",
         "Queries with the same {name} are not independent: {remedy}",
         _users,
+        when=lambda x: (request := x.evaluation.request) and request.cluster is None
+        and (request.interval is not None or request.time is not None),
     ),
 )  # fmt: skip

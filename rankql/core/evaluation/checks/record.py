@@ -29,15 +29,12 @@ from rankql.core.evaluation.checks.looks import (
     read_all,
     read_some,
 )
-from rankql.core.evaluation.finish.ctes import Unique
 from rankql.core.evaluation.plan.evaluation import Evaluation
+from rankql.core.evaluation.query.ctes import Unique
 from rankql.core.metrics.macros import MISSING
-from rankql.core.metrics.metric_record import Metric, reads_grades
 from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.tables import is_text
 
-# What counts what is shown for queries without an answer.
-OF_SILENCE = ("FalseAnswer", "FalseAbstention")
 # The check of a column that may have the grades, which metrics do not read.
 UNREAD_GRADES = "unread-grades"
 # Of more queries, judgments that are not in memory are not looked at for words.
@@ -50,35 +47,25 @@ Facts: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Check:
-    """A check: what it needs, how bad it is, how it is found, and what is said.
+    """A check: when it runs, how bad it is, how it is found, and what is said.
 
     `find` returns facts, a dict for each sentence, none if all is well. They may have the `system`,
-    another `level`, and for `check` the `count` and `examples`. Checks of rows have `sql` instead,
-    which selects the rows that are wrong. They become one finding, or one per system if the query
-    selects {system}. A query with the column `count` returns findings instead of rows. It may have
-    the columns `examples` and `level`, and columns that the text has.
+    another `level`, and for `check` the `count` and `examples`.
     """
 
     name: str
-    # Counters of rankings, which Spark has too; an evaluation; its values; or rows of tables.
-    reads: Literal["counters", "evaluation", "values", "rows"]
+    # Counters of rankings, which Spark has too; an evaluation; or its values.
+    reads: Literal["counters", "evaluation", "values"]
     # "error": `evaluate` refuses the data.
     level: Literal["error", "warning", "note"]
     text: str
-    find: Callable[[Evidence], Iterable[Facts]] = lambda _: ()
+    find: Callable[[Evidence], Iterable[Facts]]
     # What a note of `evaluate` says instead of the text, and what `check` says of the consequences.
     # Without `why`, `check` says it in another way.
     note: str = ""
     why: str = ""
-    # What must be there: see `Evidence.available`.
-    needs: str = ""
-    # Of rows: SQL or a condition, the tables that it reads, the roles that they need, what a row
-    # stands for ("" if the text has the number), and whether it applies to a table.
-    sql: str = ""
-    tables: str = ""
-    roles: tuple[str, ...] = ()
-    noun: str = "query"
-    applies: Callable[[Any], bool] = lambda _: True
+    # Whether it runs.
+    when: Callable[[Evidence], object] = lambda _: True
 
 
 @dataclass(frozen=True)
@@ -104,10 +91,6 @@ class Evidence:
     averages: bool = True
     # The tables as the caller has them, if the evaluation reads others.
     original: Inputs | None = None
-
-    def has_cause(self, name: str) -> bool:
-        """Has a look a cause?"""
-        return self.causes is None or getattr(self.causes, name)
 
     @cached_property
     def has_words(self) -> bool:
@@ -142,27 +125,46 @@ class Evidence:
         """The rows of a query on the CTEs of the sources, whose columns have these names."""
         return [dict(zip(names, row, strict=True)) for row in self.evaluation.run_sql(sql)]
 
+    @property
+    def named(self) -> Mapping[str, Any]:
+        """The options of the caller; `check` has none."""
+        request = self.evaluation.request
+        return request.rules.options if request else {}
+
+    @property
+    def reads_beyond(self) -> bool:
+        """Are there train or the catalogue?"""
+        beyond = self.inputs.beyond
+        return beyond.train is not None or beyond.catalogue is not None
+
     @cached_property
-    def available(self) -> set[str]:
-        """What there is in the evaluation, by the words that checks need."""
-        evaluation, inputs = self.evaluation, self.evaluation.inputs
-        request, metrics = evaluation.request, evaluation.metrics
-        silent = any(m.record and m.record.name in OF_SILENCE for m in metrics)
-        silent = silent or any(table.empty for table in inputs.judging)
-        known: dict[str, Any] = {
-            "": True, "slices": inputs.by, "weight": inputs.weight, "qrels": inputs.qrels,
-            "attributes": inputs.attributes, "train": inputs.beyond.train, "systems": inputs.many,
-            "catalogue": self.outside, "cluster": evaluation.cluster, "nan": self.counters.has_nan,
-            "judged items": inputs.qrels and reads_grades(metrics),
-            "items": inputs.beyond.train or inputs.beyond.catalogue is not None,
-            "missing": MISSING in self.values.columns and self.values[MISSING].any(),
-            "silence": silent or inputs.min_score is not None,
-            "seen": inputs.beyond.train and request and request.seen,
-            "ids": any(table.unit == "ids" for table in inputs.runs.values()),
-            "retrieved": inputs.qrels is None and not inputs.scored,
-            "threshold": any(_reads_threshold(metric, evaluation) for metric in metrics),
-        }  # fmt: skip
-        return {name for name, value in known.items() if value}
+    def numbered(self) -> bool:
+        """Are items the numbers of their rows?"""
+        return self.evaluation.inputs.numbered
+
+    @property
+    def lists_ids(self) -> bool:
+        """Has a run lists of ids?"""
+        return any(table.unit == "ids" for table in self.inputs.runs.values())
+
+    @cached_property
+    def lacks_queries(self) -> bool:
+        """Is a judged query missing from a run?"""
+        return MISSING in self.values.columns and bool(self.values[MISSING].any())
+
+    @cached_property
+    def counts_hits(self) -> bool:
+        """Does a metric read which grades reach the threshold, which nobody named?"""
+        evaluation, rules = self.evaluation, vars(self.evaluation.conventions)
+        reading = any(
+            "threshold" in metric.record.options
+            and "max_rel" not in metric.options  # fractions count
+            and metric.threshold(rules) == evaluation.conventions.threshold
+            for metric in evaluation.metrics
+            if metric.record
+        )
+        assumed = any(table.is_assumed("rel") for table in self.inputs.judging)
+        return reading and not assumed and "threshold" not in self.named
 
     @cached_property
     def attributes(self) -> tuple[int, int, Sequence[object]]:
@@ -219,12 +221,13 @@ class Evidence:
 
 
 def open_checks(checks: Iterable[Check | Door], evidence: Evidence) -> Iterator[Check]:
-    """The checks, and those behind doors that the evidence opens."""
+    """The checks that run, and those behind doors that the evidence opens."""
     for each in checks:
-        if isinstance(each, Check):
+        if isinstance(each, Door):
+            if each.applies(evidence):
+                yield from open_checks(each.load(), evidence)
+        elif each.when(evidence):
             yield each
-        elif each.applies(evidence):
-            yield from each.load()
 
 
 def inspect(checks: Iterable[Check | Door], evidence: Evidence) -> list[str]:
@@ -234,7 +237,7 @@ def inspect(checks: Iterable[Check | Door], evidence: Evidence) -> list[str]:
     """
     same: dict[str, tuple[Check, list[Facts]]] = {}
     for check in open_checks(checks, evidence):
-        for facts in check.find(evidence) if check.needs in evidence.available else ():
+        for facts in check.find(evidence):
             if facts.get("level", check.level) == "error":
                 raise RankqlError(write(check.text, facts))
             text = SENTENCES.vformat(check.note or check.text, (), {"run": "", **facts})
@@ -272,16 +275,3 @@ class _Sentences(Formatter):
 
 
 SENTENCES = _Sentences()
-
-
-def _reads_threshold(metric: Metric, evaluation: Evaluation) -> bool:
-    """Does it read which grades reach the threshold, which nobody named?"""
-    rules, request = vars(evaluation.conventions), evaluation.request
-    return (
-        metric.record is not None
-        and "threshold" in metric.record.options
-        and "max_rel" not in metric.options  # fractions count
-        and metric.threshold(rules) == evaluation.conventions.threshold
-        and not (request and "threshold" in request.rules.options)
-        and not any(table.is_assumed("rel") for table in evaluation.inputs.judging)
-    )

@@ -10,7 +10,7 @@ from rankql.core.base.doors import DOORS, Door, call_extra
 from rankql.core.base.errors import RankqlError
 from rankql.core.evaluation.checks.looks import REVERSED_Z, SMALL_ID
 from rankql.core.evaluation.checks.record import Check, Evidence, Facts
-from rankql.core.evaluation.finish.readable import require_compatible
+from rankql.core.evaluation.query.readable import require_compatible
 
 SELF_JUDGED = (
     "{count:,} of {total:#query} {count:is|are} among {count:its|their} own relevant items, and no "
@@ -20,17 +20,7 @@ SELF_JUDGED = (
 _MUCH_TIED = 0.05
 
 
-def _named(evidence: Evidence) -> set[str]:
-    """The options of the caller; `check` reports what is named too."""
-    request = evidence.evaluation.request
-    return {*request.rules.options} if request else set()
-
-
 def _reversed_scores(evidence: Evidence) -> Iterable[Facts]:
-    if not evidence.inputs.scored or {"descending", "order"} & _named(evidence):
-        return
-    if not evidence.has_cause("reversed"):
-        return
     for each in evidence.rankings:
         forward, backward = each.forward, each.backward
         if each.z < REVERSED_Z and backward > 1.5 * forward:
@@ -42,9 +32,7 @@ def _reversed_scores(evidence: Evidence) -> Iterable[Facts]:
 
 
 def _self_match(evidence: Evidence) -> Iterable[Facts]:
-    if evidence.evaluation.inputs.numbered:  # an item is the number of its row
-        return
-    for each in evidence.rankings if evidence.has_cause("finds_itself") else ():
+    for each in evidence.rankings:
         mostly = each.same > each.queries / 2 and each.small < each.queries / 2
         if each.same > 1 and (each.same >= 0.9 * each.queries or mostly):
             table = evidence.inputs.run_of(each.system)
@@ -56,8 +44,6 @@ def _self_match(evidence: Evidence) -> Iterable[Facts]:
 
 def _self_judged(evidence: Evidence) -> Iterable[Facts]:
     """Most queries are relevant to themselves and shown for others only, as if left out."""
-    if "ignore_identical_ids" in _named(evidence) or not evidence.has_cause("judges_itself"):
-        return
     query, item = (f"CAST({x} AS VARCHAR)" for x in ("query", "item"))
     sql = f"""SELECT count(*) FILTER (own), count(*) FROM (SELECT query, bool_or({query} = {item})
             AND count(*) > 1 AND coalesce(TRY_CAST(query AS BIGINT) >= {SMALL_ID}, true) AS own
@@ -70,17 +56,13 @@ def _self_judged(evidence: Evidence) -> Iterable[Facts]:
 
 
 def _deciding_ties(evidence: Evidence) -> Iterable[Facts]:
-    evaluation = evidence.evaluation
-    inputs = evaluation.inputs
-    if not inputs.scored or inputs.numbered or {"ties", "conventions"} & _named(evidence):
-        return
-    call = ""
+    evaluation, call = evidence.evaluation, ""
     if evidence.averages:
         with suppress(RankqlError):  # some metrics have no mean over all orders
             conventions = replace(evaluation.conventions, ties="expected")
             require_compatible(evaluation.inputs, evaluation.metrics, conventions)
             call = ". To average over all orders, pass ties='expected'"
-    for each in evidence.rankings if evidence.has_cause("tied") else ():
+    for each in evidence.rankings:
         if each.tied > _MUCH_TIED * each.queries:
             yield {"system": each.system, "count": each.tied, "total": each.queries,
                    "extent": evidence.extent, "call": call}  # fmt: skip
@@ -88,7 +70,7 @@ def _deciding_ties(evidence: Evidence) -> Iterable[Facts]:
 
 def _spelling(evidence: Evidence) -> Iterable[Facts]:
     session = evidence.evaluation.session
-    for each in evidence.spellings if evidence.has_cause("spelled") else ():
+    for each in evidence.spellings:
         one, other = each.pairs[0]
         repair = call_extra("describe repair", session, evidence.inputs, each.pairs)
         yield {"system": each.system, "count": len(each.pairs), "one": one, "other": other,
@@ -105,12 +87,16 @@ SAMPLED: Sequence[Check | Door] = (
         "ignore_identical_ids={option}",
         why="A query that finds itself takes a place. Pass ignore_identical_ids={option} if items "
         "are looked for that are like it.",
+        # An item may be the number of its row.
+        when=lambda x: not x.numbered and (not x.causes or x.causes.first.finds_itself),
     ),
     Check(
         "self-judged", "evaluation", "note", SELF_JUDGED, _self_judged,
         f"{SELF_JUDGED}. If they are left out, pass ignore_identical_ids='both', which takes them "
         "out of the judgments",
-        why="If they are left out, pass ignore_identical_ids='both'.", needs="qrels",
+        why="If they are left out, pass ignore_identical_ids='both'.",
+        when=lambda x: x.inputs.qrels and "ignore_identical_ids" not in x.named
+        and (not x.causes or x.causes.first.judges_itself),
     ),
     Check(
         "reversed-scores", "evaluation", "warning",
@@ -120,6 +106,8 @@ SAMPLED: Sequence[Check | Door] = (
         "descending={descending}",
         why="{score} is sorted in {order} order. If the best scores are at the other end, as "
         "for distances, pass descending={descending}.",
+        when=lambda x: x.inputs.scored and {"descending", "order"}.isdisjoint(x.named)
+        and (not x.causes or x.causes.reversed),
     ),
     Check(
         "deciding-ties", "evaluation", "note",
@@ -127,14 +115,16 @@ SAMPLED: Sequence[Check | Door] = (
         _deciding_ties, "in {count:,} of {total:#query}{extent} of {run}, item ids order equal "
         "scores of items of different relevance{call}",
         why="Item ids decide their order. Pass ties='expected' to average over all orders.",
+        when=lambda x: x.evaluation.inputs.scored and not x.numbered
+        and {"ties", "conventions"}.isdisjoint(x.named) and (not x.causes or x.causes.tied),
     ),
     Check(
         "id-spelling", "evaluation", "warning",
         "item is spelled differently in qrels: {count:#id}{extent}",
         _spelling, "{count:#relevant id}{extent} {count:is|are} spelled differently in {run} and "
         "not found: {one!r} and {other!r}{repair}",
-        needs="qrels",
         why="These ids count as unjudged or missing{repair}.",
+        when=lambda x: x.inputs.qrels and (not x.causes or x.causes.spelled),
     ),
     *DOORS["checks of one grade"],
     *DOORS["checks of ratings"],

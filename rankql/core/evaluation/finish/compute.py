@@ -1,15 +1,10 @@
-"""Compute the values per query, from one reduction of the tables or by the readable query.
-
-DuckDB spills joins and sorts to disk, but not the states of aggregates such as max(score, 10). If
-they do not fit into memory, the same query is run in parts.
-"""
+"""Compute the values per query, from one reduction of the tables or by the readable query."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -18,55 +13,23 @@ import polars as pl
 
 from rankql.core.base.doors import call_extra
 from rankql.core.base.errors import RankqlError
-from rankql.core.evaluation.checks.counters import Counters, read_counters
 from rankql.core.evaluation.checks.duplicates import SHARED, find_duplicates, require_unique_rows
-from rankql.core.evaluation.finish.ctes import TOP, with_ctes
-from rankql.core.evaluation.finish.readable import is_catalogue, unique_columns, write_query
-from rankql.core.evaluation.means.means import worst_value
 from rankql.core.evaluation.plan.evaluation import Evaluation
-from rankql.core.evaluation.plan.plan import leave_out_padding
-from rankql.core.evaluation.reduce.in_memory import reduce_frames
-from rankql.core.evaluation.reduce.reduce import FLAGGED, Reduction, choose_reduction
+from rankql.core.evaluation.plan.meta import worst_value
+from rankql.core.evaluation.query.ctes import TOP, with_ctes
+from rankql.core.evaluation.query.readable import is_catalogue, unique_columns, write_query
+from rankql.core.evaluation.reduce.fetch import fetch_in_parts
+from rankql.core.evaluation.reduce.reduce import FLAGGED, Reduction
 from rankql.core.metrics.macros import INTERNAL_PREFIX, MISSING
 from rankql.core.metrics.metric_record import Metric
 from rankql.core.metrics.parse import rule
-from rankql.core.tables.reader import fetch_frame, reword_error
+from rankql.core.tables.reader import reword_error
 from rankql.core.tables.session import duckdb_errors
-from rankql.core.tables.tables import hash_column, unknown_column
-
-# From so many rows on, it pays to set that integer keys are not hashed.
-UNHASHED_FROM_ROWS = 100_000
-# The numbers of parts to try if all queries at once do not fit into memory.
-PARTS = (4, 16, 64)
-
+from rankql.core.tables.tables import unknown_column
 
 Catalogue: TypeAlias = dict[str, list[dict[str, Any]]]
 # Two numbers of each system.
 Counts: TypeAlias = dict[str | None, tuple[int, int]]
-
-
-def reduce_tables(evaluation: Evaluation) -> Reduction:
-    """One row per ranking: what the metrics that can be reduced need, and counters."""
-    reduction = choose_reduction(evaluation)
-    try:
-        reduction = _run(reduction)
-        looked = reduction.form != "words" or reduction.of_hits  # at each ranking
-        if not looked and reduction.frame["shared"].any():
-            return _run(replace(reduction, looks_at_each=True))
-        if evaluation.inputs.scored and reduction.frame["highest"].max() == math.inf:
-            inputs = leave_out_padding(evaluation.session, evaluation.inputs)
-            if inputs.runs != evaluation.inputs.runs:
-                return reduce_tables(replace(evaluation, inputs=inputs))
-        return reduction
-    except duckdb.Error as error:
-        failure = error
-    # Without the error about a negative grade, other errors come first.
-    lenient = replace(evaluation, conventions=replace(evaluation.conventions, negative="zero"))
-    try:
-        counted = _run(Reduction(lenient))
-    except duckdb.Error:
-        raise failure from None
-    return replace(counted, evaluation=evaluation, failure=failure)
 
 
 @dataclass(frozen=True)
@@ -102,7 +65,7 @@ def _add_forbidden(evaluation: Evaluation, values: Values) -> Values:
     """The values with metrics of forbidden items, for which other grades are read."""
     if (apart := evaluation.apart) is None:
         return values
-    others, notes = _fetch(apart, lambda part: part.script.query.sql)
+    others, notes = fetch_in_parts(apart, lambda part: part.script.query.sql)
     columns = [others[metric.name] for metric in apart.metrics]
     per_query = values.per_query.with_columns(columns)
     return replace(values, per_query=per_query, notes=[*values.notes, *notes])
@@ -141,10 +104,10 @@ def _compute(reduction: Reduction) -> tuple[pl.DataFrame, list[str]]:
     # Macros check their arguments, because an expression of the user may pass anything.
     checked = any(metric.record is None for metric in evaluation.computed)
     if not named:
-        return _fetch(evaluation, lambda part: part.script.query.sql, checked)
+        return fetch_in_parts(evaluation, lambda part: part.script.query.sql, checked)
     values = _replace_flagged(reduction, named)
     if others:
-        rest, more = _fetch(
+        rest, more = fetch_in_parts(
             evaluation, lambda x: write_query(x.inputs, others, x.conventions).sql, checked
         )
         new = [x for x in rest.get_columns() if x.name not in values.columns]
@@ -155,57 +118,6 @@ def _compute(reduction: Reduction) -> tuple[pl.DataFrame, list[str]]:
     weights = [name for name in values.columns if name.startswith(f"{INTERNAL_PREFIX}weight of ")]
     keys = values.columns[: values.columns.index(MISSING) + 1]
     return values[[*keys, *(metric.name for metric in evaluation.computed), *weights]], notes
-
-
-def count_rankings(evaluation: Evaluation) -> Counters:
-    """The counters of runs and judgments."""
-    return read_counters(_run(Reduction(evaluation)))
-
-
-def _run(reduction: Reduction) -> Reduction:
-    """The reduction with its rows, and a note if they were computed in parts."""
-    evaluation = reduction.evaluation
-    session, inputs = evaluation.session, evaluation.inputs
-    alone = inputs.qrels is None and not inputs.scored
-    if reduction.form == "counters" and not reduction.counts:
-        return reduction
-    if (small := reduce_frames(reduction)) is not None:
-        return small
-    keys = not inputs.many and all(table.integer("query") for table in inputs.tables)
-    indexed = alone and keys and evaluation.rows >= UNHASHED_FROM_ROWS
-    hashing = session.perfect_hashing(inputs.tables, inputs.by) if indexed else nullcontext()
-    with hashing:
-        frame, notes = _fetch(evaluation, lambda part: replace(reduction, evaluation=part).sql)
-    return replace(reduction, frame=frame, notes=notes)
-
-
-def _fetch(
-    evaluation: Evaluation, write: Callable[[Evaluation], str], checked: bool = False
-) -> tuple[pl.DataFrame, list[str]]:
-    """The rows of a query; if it does not fit into memory, in parts, with a note that says so."""
-    session, inputs = evaluation.session, evaluation.inputs
-    try:
-        return fetch_frame(session, write(evaluation), checked), []
-    except duckdb.OutOfMemoryException as error:
-        failure = error
-    if inputs.system is not None and not inputs.systems:  # a part may lack one
-        names = evaluation.run_sql("SELECT DISTINCT system FROM run ORDER BY system")
-        inputs = replace(inputs, systems=tuple(name for (name,) in names))
-        evaluation = replace(evaluation, inputs=inputs)
-    # The same for equal queries of all tables.
-    kinds = [table.columns[table.roles["query"]] for table in inputs.tables]
-    query_hash = hash_column("{query}", kinds)
-    for parts in PARTS:
-        pieces = (evaluation.of_queries(f"{query_hash} % {parts} = {i}") for i in range(parts))
-        try:
-            rows = pl.concat(fetch_frame(session, write(piece), checked) for piece in pieces)
-        except duckdb.OutOfMemoryException:
-            continue
-        return rows.sort(pl.nth(range(1 + inputs.many)), nulls_last=True), [
-            f"The queries did not fit into memory_limit, so they were evaluated in {parts} "
-            "parts. A higher memory_limit is faster"
-        ]
-    raise failure
 
 
 def _replace_flagged(reduction: Reduction, metrics: Sequence[Metric]) -> pl.DataFrame:
@@ -266,7 +178,7 @@ def _read_flagged(
         steps = with_ctes(query.steps, read_twice="run" if inputs.where else "")
         return f"{steps}SELECT *, ({repeats}) AS {name} FROM ({query.select})"
 
-    rows, _ = _fetch(part, write)
+    rows, _ = fetch_in_parts(part, write)
     if compares and rows[name].any():
         evaluation = reduction.evaluation
         columns = unique_columns(evaluation.inputs, metrics, evaluation.conventions, True)

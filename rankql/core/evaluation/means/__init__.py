@@ -1,1 +1,1 @@
-"""Means: averaged by slice, from moments or from values per query and system."""
+"""Means: averaged by slice, from moments."""

@@ -1,4 +1,4 @@
-"""The means of values per query by system and slice, and what a result must know: `Meta`.
+"""The means of values per query by system and slice.
 
 They are computed in SQL; another engine adds up the values and passes the moments of each group.
 Weights of queries leave no interval there: its standard error leaves out one query at a time, which
@@ -7,102 +7,23 @@ no sum can give.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import duckdb
 import polars as pl
 
-from rankql.core.base.errors import RankqlError, require, require_probability
-from rankql.core.base.text import format_count, format_queries
+from rankql.core.base.errors import RankqlError, require_probability
+from rankql.core.base.text import format_count
+from rankql.core.evaluation.plan.meta import BOTH, MISSED, Meta, left_out_if, undefined_value
 from rankql.core.metrics import parse
-from rankql.core.metrics.conventions import UNDEFINED_VALUES
 from rankql.core.metrics.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.core.stats.means import Moments, adjusted_skewness, mean_interval
 from rankql.core.tables.frames import read_frame, register_frame
 from rankql.core.tables.private import create_macros, private_connection
 
-
-@dataclass(frozen=True)
-class Meta:
-    """What a result must know about its values. Files keep it as JSON."""
-
-    # The column of the queries.
-    query: str
-    metrics: list[str]
-    conventions: dict[str, Any]
-    # Is there a column of systems?
-    system: bool = False
-    # The attributes of the queries, and those that slices are made of.
-    by: list[str] = field(default_factory=list)
-    groupings: list[list[str]] = field(default_factory=list)
-    # The canonical names of the metrics that were asked for by another name.
-    canonical: dict[str, str] = field(default_factory=dict)
-    # The attribute by which queries are weighted.
-    weight: str | None = None
-    # The attribute of queries that belong together, such as a user.
-    cluster: str | None = None
-    # The attribute that has the times of queries, for anytime intervals; False: none, by a hash.
-    time: str | bool | None = None
-    # The column with the weights of each metric that is one mean over all rows.
-    metric_weights: dict[str, str] = field(default_factory=dict)
-    # The values of each metric that describes all rankings of a slice together, with their slices.
-    catalogue: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    # The directions of metrics that rankql does not know.
-    higher_is_better: dict[str, bool | None] = field(default_factory=dict)
-    # Whether the judgments were a table of their own; None: not known.
-    judgments: bool | None = None
-    # The rows, columns and hashes of each table that was read, if they are known; those of files of
-    # older versions are the grades of the judgments alone.
-    tables: dict[str, dict[str, Any]] = field(default_factory=dict)
-    # The function that was called, its options, and the names of its tables.
-    call: dict[str, Any] = field(default_factory=dict)
-    # The version of rankql.
-    version: str | None = None
-    # The systems in the order of the caller, if it is known.
-    systems: list[str] = field(default_factory=list)
-    # "slices": there is a row with the mean of the slices' means.
-    mean: str | None = None
-    # The collections of each system, if there are several.
-    collections: dict[str, list[str]] = field(default_factory=dict)
-    # "count": queries of a run without judgments count.
-    unjudged_queries: str | None = None
-    # Are systems compared? A query that is left out of one is then left out of all.
-    paired: bool = False
-    # The share of shown items that the user has in train, by system, if any.
-    seen: dict[str, float] = field(default_factory=dict)
-    # The least and the largest value of metrics whose name does not say it.
-    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
-
-    @property
-    def fingerprint(self) -> str | None:
-        """The sum of the hashes of the judgments, in any order."""
-        return self.tables.get("qrels", {}).get("grades") if self.judgments else None
-
-    def lacks(self, system: str, part: str) -> bool:
-        """Has a system no run of the collection of a slice, or of one of all collections?"""
-        own = self.collections.get(system)
-        if own is None:
-            return False
-        if part.startswith("collection="):
-            return part.removeprefix("collection=") not in own
-        return len(own) < len({*itertools.chain(*self.collections.values())})
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Meta:
-        """Read the fields; those of later versions are left out."""
-        known = {field.name for field in fields(cls)}
-        if values.get("fingerprint") is not None:  # of an older version
-            values = {"tables": {"qrels": {"grades": values["fingerprint"]}}, **values}
-        return cls(**{name: value for name, value in values.items() if name in known})
-
-
-# The slice with the mean of the slices' means.
-MEAN_OF_SLICES = "mean of slices"
 _SUMMARY = (
     *("system", "slice", "metric", "mean", "lo", "hi", "queries", "undefined", "missing", "n_eff"),
 )
@@ -114,8 +35,6 @@ COUNTED = f"{INTERNAL_PREFIX}counted"
 # The ends of an interval, and whether the values are too skewed for their number.
 Ends: TypeAlias = tuple[float | None, float | None, bool]
 NO_INTERVAL: Ends = (None, None, False)
-# The queries that a mean leaves out: all that are missing, or those that are undefined too.
-MISSED, BOTH = "missing", "missing and undefined"
 
 
 def require_interval(interval: str | None, confidence: float, *more: str) -> None:
@@ -125,23 +44,6 @@ def require_interval(interval: str | None, confidence: float, *more: str) -> Non
         listed = ", ".join(map(repr, known[:-1]))
         raise RankqlError(f"interval must be {listed} or None, not {interval!r}")
     require_probability("confidence", confidence)
-
-
-def average_slices(meta: Meta) -> Meta:
-    """The same with the mean of the slices' means. Refuses what has none."""
-    require(
-        len(meta.groupings) == 1,
-        "mean='slices' needs slices by one grouping. Pass by= with one attribute, or with several "
-        "that are crossed",
-    )
-    require(meta.cluster is None, "mean='slices' does not support cluster=. Leave out one of them")
-    together = {*meta.catalogue, *meta.metric_weights, *filter(parse.find_shown, meta.metrics)}
-    for name in [name for name in meta.metrics if name in together]:
-        raise RankqlError(
-            f"mean='slices' does not support {name}, which is of all rankings together or of the "
-            "items shown. Leave it out"
-        )
-    return replace(meta, mean="slices")
 
 
 def summarise(
@@ -480,25 +382,6 @@ def slice_queries(queries: pl.DataFrame, by: Sequence[Sequence[str]]) -> dict[st
     return queries_of
 
 
-def cluster_codes(queries: pl.DataFrame, key: str, cluster: str) -> pl.Series:
-    """The cluster of each query, numbered from 0."""
-    if queries[cluster].null_count():
-        query = queries.filter(queries[cluster].is_null())[key][0]
-        raise RankqlError(
-            f"cluster: {cluster} is NULL for query {query!r}. Fill it, or remove the query"
-        )
-    return queries[cluster].alias("cluster").rank("dense").cast(pl.Int64) - 1
-
-
-def describe_clusters(codes: pl.Series, cluster: str) -> str:
-    """A note on the number of clusters and their size, from the cluster of each query."""
-    sizes = codes.value_counts()["count"].sort().to_list()
-    span = format_queries(sizes[-1])
-    span = span if sizes[0] == sizes[-1] else f"{sizes[0]:,} to {span}"
-    clusters = format_count(len(sizes), "cluster")
-    return f"Queries are clustered by {cluster}: {clusters} of {span}"
-
-
 def describe_uncorrected(weights: Iterable[float | None]) -> list[str]:
     """How many means a judge could correct and does not, because its weight is 0."""
     known = [weight for weight in weights if weight is not None]
@@ -508,44 +391,6 @@ def describe_uncorrected(weights: Iterable[float | None]) -> list[str]:
         f"Not corrected by the judge (lambda 0): {count:,} of {format_count(len(known), 'mean')}. "
         "Intervals would be wider, or the judge has labelled too few other queries"
     ]
-
-
-def compared_value(name: str, meta: Meta) -> pl.Expr:
-    """The value of a query that is compared; NULL if the query is left out."""
-    value, other = pl.col(name), undefined_value(name, meta.conventions)
-    if other is not None:
-        value = value.fill_null(other)
-    return pl.when(~is_left_out(name, meta)).then(value).alias(name)
-
-
-def is_left_out(name: str, meta: Meta) -> pl.Expr:
-    """Is a query left out as it is missing? Always, or where the metric has no worst value."""
-    absent = pl.col(MISSING).any().over(meta.query) if meta.paired else pl.col(MISSING)
-    both = absent & pl.col(name).is_null()
-    return {MISSED: absent, BOTH: both}.get(left_out_if(name, meta.conventions), pl.lit(False))
-
-
-def left_out_if(name: str, rules: Mapping[str, Any]) -> str:
-    """Which queries a mean leaves out: `MISSED`, only those that are undefined too, or none.
-
-    It is the only home of this rule, for SQL, polars and notes. What an undefined value counts does
-    not matter: a missing query whose worst value is unknown must not have a good one.
-    """
-    silent = parse.record_of(name).if_silent
-    if parse.rule(rules, "missing", name) == "skip" and silent is None:
-        return MISSED
-    return BOTH if parse.may_lack_worst(name, rules) else ""
-
-
-def worst_value(name: str, unless: pl.Expr) -> pl.Expr:
-    """The value of a missing query, which is the worst; none where values may be below it."""
-    return pl.when(~unless).then(pl.lit(parse.record_of(name).worst, pl.Float64))
-
-
-def undefined_value(name: str, rules: Mapping[str, Any]) -> float | None:
-    """What an undefined value counts, None if it is left out, as where no higher one is better."""
-    one_way = parse.lower_is_better(name) or parse.lacks_direction(name)
-    return None if one_way else UNDEFINED_VALUES.get(parse.rule(rules, "undefined", name))
 
 
 def attribute_columns(names: Sequence[str], taken: Sequence[str] = _SUMMARY) -> dict[str, str]:

@@ -15,11 +15,10 @@ import polars as pl
 
 import rankql
 from rankql.core.base.column_names import SUBTOPIC_NAMES, SUBTOPICS
-from rankql.core.evaluation.finish import readable
-from rankql.core.evaluation.finish.ctes import with_source_ctes
-from rankql.core.evaluation.means.means import Meta, average_slices
-from rankql.core.evaluation.reduce.protocol import SCALES
-from rankql.core.evaluation.result.script import Script
+from rankql.core.evaluation.plan.meta import Meta, average_slices
+from rankql.core.evaluation.query import readable
+from rankql.core.evaluation.query.ctes import with_source_ctes
+from rankql.core.evaluation.query.script import Script
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.metric_record import IS_RELEVANT, Metric
 from rankql.core.tables.inputs import Inputs
@@ -27,6 +26,8 @@ from rankql.core.tables.reader import count_values, fetch, fetch_frame, numbers_
 from rankql.core.tables.request import Request
 from rankql.core.tables.session import Session
 
+# The ends of the scales of whole grades.
+SCALES = (1, 3, 5)
 # The tests of `has_grade` by name: in SQL, and in polars.
 _TESTS: Mapping[str, tuple[str, Callable[[pl.Series, float], Any]]] = {
     "<": ("{} < {}", operator.lt),

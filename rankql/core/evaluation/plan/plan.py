@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import polars as pl
@@ -16,12 +16,10 @@ from rankql.core.base.column_names import ROLES, SUBTOPICS
 from rankql.core.base.doors import DOORS, call_extra
 from rankql.core.base.errors import RankqlError, Ungraded, require
 from rankql.core.base.text import format_queries
-from rankql.core.evaluation.checks.columns import validate_columns
-from rankql.core.evaluation.checks.counters import leave_out_unjudged
-from rankql.core.evaluation.checks.rankings import NO_GRADES
-from rankql.core.evaluation.finish.readable import require_compatible
+from rankql.core.evaluation.plan.columns import validate_columns
 from rankql.core.evaluation.plan.evaluation import Evaluation
-from rankql.core.evaluation.plan.ties import resolve_ties
+from rankql.core.evaluation.query.readable import require_compatible
+from rankql.core.evaluation.query.ties import resolve_ties
 from rankql.core.metrics.conventions import PROFILES, Conventions
 from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
 from rankql.core.metrics.metric_record import Metric, reads_grades
@@ -31,12 +29,14 @@ from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.numbers.judgments import list_subtopics
 from rankql.core.tables.numbers.values import without_infinite_fills
 from rankql.core.tables.private import create_macros, private_connection
-from rankql.core.tables.reader import count_values
+from rankql.core.tables.reader import count_values, fetch
 from rankql.core.tables.reading import open_runs, read_inputs
 from rankql.core.tables.request import Request
 from rankql.core.tables.session import Session, duckdb_errors
 from rankql.core.tables.sql_expressions import number_type, require_scalar
 from rankql.core.tables.tables import Table, mentioned, require_column
+
+NO_GRADES = "No item has a grade: there are no judgments, or every grade is NULL"
 
 
 def make_plan(session: Session, request: Request) -> Evaluation:
@@ -102,6 +102,73 @@ def read_rankings(
         if door.applies(inputs, request):
             inputs = door.load()(session, inputs, request)
     return inputs
+
+
+class QueryOverlap(NamedTuple):
+    """The numbers of queries and judged queries of a system, with examples of unjudged ones."""
+
+    system: str | None
+    queries: int
+    judged: int
+    unjudged: Sequence[object] | None
+
+
+def leave_out_unjudged(session: Session, inputs: Inputs) -> tuple[Inputs, list[QueryOverlap]]:
+    """Ranked tables without the queries that have no grade, and how many these are."""
+    tables = inputs.runs.values()
+    if inputs.qrels or not inputs.every("rel"):
+        return inputs, []
+    counts = (count_values(table, [table.roles["rel"]]) for table in tables)
+    if all(rows == sum(grades.values()) for rows, grades in counts):
+        return inputs, []
+    as_text, key = inputs.as_text("query"), f"{INTERNAL_PREFIX}query"
+    in_memory = None if as_text else _judged_in_memory(session, inputs)
+    if in_memory is not None and in_memory["judged"].all():
+        return inputs, []
+    keys = {table.label: table.key("query", as_text) for table in tables}
+    rows = " UNION ALL ".join(
+        f"SELECT {keys[table.label]} AS {key}, {quote(table.roles['rel'])} IS NOT NULL AS judged_ "
+        f"FROM {table.sql}"
+        for table in tables
+    )
+    queries = f"SELECT {key}, bool_or(judged_) AS judged_ FROM ({rows}) GROUP BY {key}"
+    unjudged = f"(SELECT {key} FROM ({queries}) WHERE NOT judged_)"
+    count = "count(*), count(*) FILTER (WHERE judged_)"
+    examples = f"min({key}, 3) FILTER (WHERE NOT judged_)"
+    if in_memory is None:
+        overlap = fetch(session, f"SELECT NULL, {count}, {examples} FROM ({queries})")
+    else:
+        others = in_memory.filter(~in_memory["judged"])["query"]
+        counted = (in_memory.height, in_memory.height - len(others))
+        overlap = [(None, *counted, others.sort().head(3).to_list())]
+    if overlap[0][1] == overlap[0][2]:
+        return inputs, []
+    judged = {}
+    for name, table in inputs.runs.items():
+        join = f"ANTI JOIN {unjudged} ON {keys[table.label]} = {key}"
+        judged[name] = replace(table, sql=f"(FROM {table.sql} {join})")
+        if in_memory is not None:
+            frame, query = session.frames[table.sql], table.roles["query"]
+            frame = frame.filter(~frame[query].is_in(others.implode()))
+            session.keep(judged[name], frame.select([*table.columns]))
+    return replace(inputs, runs=judged), [QueryOverlap(*row) for row in overlap]
+
+
+def _judged_in_memory(session: Session, inputs: Inputs) -> pl.DataFrame | None:
+    """The queries of ranked tables and whether they have a grade; None of others than frames."""
+    parts = list[pl.LazyFrame]()
+    for table in inputs.runs.values():
+        frame = session.frames.get(table.sql)
+        names = [table.roles["query"], table.roles["rel"]]
+        if frame is None or not {*table.columns} <= {*frame.columns}:
+            return None
+        kind = frame.schema[names[0]]
+        if not (kind == pl.String or kind.is_integer()) or frame[names[0]].null_count():
+            return None
+        judged = frame[names[1]].is_not_null().alias("judged")
+        parts.append(pl.LazyFrame([frame[names[0]].alias("query"), judged]))
+    rows = pl.concat(parts, how="vertical_relaxed").group_by("query")
+    return rows.agg(pl.col("judged").any()).collect(engine="in-memory")
 
 
 def leave_out_padding(session: Session, inputs: Inputs, of_null: bool = False) -> Inputs:
@@ -206,9 +273,9 @@ _LIMITS = {
     "many": f"{_TIED} AND items > 15",
     "fractions": "SELECT query FROM {graded} WHERE rel <> trunc(rel)",
     "silent": """SELECT query FROM
-        (SELECT {other}, max(rel) AS best FROM {graded} GROUP BY {other})
+        (SELECT {other}, max(rel) AS highest FROM {graded} GROUP BY {other})
         ANTI JOIN (FROM run WHERE {place} IS NOT NULL) USING ({other})
-        WHERE coalesce(best, 0) <= 0""",
+        WHERE coalesce(highest, 0) <= 0""",
     "rows": """SELECT query FROM (
         SELECT {keys}, score > lag(score) OVER (PARTITION BY {keys} ORDER BY line ASC) AS rises
         FROM run WHERE score IS NOT NULL) WHERE rises""",

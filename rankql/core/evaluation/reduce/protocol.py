@@ -1,4 +1,4 @@
-"""The rows of a reduction, one per ranking: which form has which columns, and what they hold.
+"""The rows of a reduction, one per ranking: which layout has which columns, and what they hold.
 
 `COLUMNS` is the one table of it: who writes the query, reads the rows or adds them up, here and in
 Spark, asks it. `Words` hold the grades of many positions in few columns.
@@ -13,10 +13,10 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import polars as pl
 
-# `reduce` says when each form is chosen, and writes its query.
-Form: TypeAlias = Literal["words", "joined", "cuts", "best", "lists", "counters"]
+# `reduce` says when each layout is chosen, and writes its query.
+Layout: TypeAlias = Literal["words", "joined", "cuts", "hashes", "lists", "counters"]
 # All but "words", where nothing can be wrong.
-COUNTING: tuple[Form, ...] = ("joined", "cuts", "best", "lists", "counters")
+COUNTING: tuple[Layout, ...] = ("joined", "cuts", "hashes", "lists", "counters")
 
 
 class Column(NamedTuple):
@@ -24,8 +24,8 @@ class Column(NamedTuple):
 
     # What it holds of a ranking. The place of an item is its score or position.
     holds: str
-    forms: Sequence[Form]
-    # The aggregate over its rows; "" if the form has steps for it.
+    layouts: Sequence[Layout]
+    # The aggregate over its rows; "" if the layout has steps for it.
     sql: str = ""
     # How the numbers of rankings become one of a system, in polars and in Spark.
     total: Literal["sum", "min", "max", ""] = ""
@@ -44,14 +44,14 @@ COLUMNS: Mapping[str, Column] = {
         "count(rel) FILTER (WHERE {place} IS NOT NULL)", "sum", "qrels",
     ),
     "longest": Column("rows with a place, of the longest ranking", (), "", "max"),
-    "items": Column("the best items, as bits of hashes of score and item", ("best",)),
+    "items": Column("the best items, as bits of hashes of score and item", ("hashes",)),
     "gains": Column(
-        "hashes of all items with a gain", ("best",), "list(hash(item)) FILTER (WHERE rel > 0)"
+        "hashes of all items with a gain", ("hashes",), "list(hash(item)) FILTER (WHERE rel > 0)"
     ),
     "places": Column("the places of items that metrics read", ("lists",)),
     "rels": Column("their grades", ("lists",)),
     "tied": Column(
-        "are scores of items that metrics read the same?", ("cuts", "best", "lists"), needs="score"
+        "are scores of items that metrics read equal?", ("cuts", "hashes", "lists"), needs="score"
     ),
     "shared": Column(
         "do two of the first items share a position?", ("words", "joined", "lists"), needs="pos"
@@ -67,8 +67,6 @@ def spark_total(counter: str) -> str:
     return SPARK_TOTALS[COLUMNS[counter].total if counter in COLUMNS else "sum"]
 
 
-# The ends of the supported scales.
-SCALES = (1, 3, 5)
 # A word fits into 64 bits; those of up to 30 bits are faster.
 WORD, SMALL_WORD = 60, 30
 

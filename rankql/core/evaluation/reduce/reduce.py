@@ -2,13 +2,13 @@
 
 `Reduction` writes the query. A ranking has a row if it is in the run or its query is judged. The
 metrics follow from its columns (`columns`), errors and notes about the data from the counters;
-`protocol` has the table of both. Its form depends on the metrics and on the tables:
+`protocol` has the table of both. Its layout depends on the metrics and on the tables:
 
 - With small cutoffs only, the grades of the first items are bits of words (`Words`): "words" of a
   table with grades and positions, with more words for hits at larger cutoffs if all positions are
   up to MAX_HITS; "joined" of a run with positions and judgments; "cuts" of a run with scores and
   judgments: the best k + 1 scores of each ranking, then the items that reach the k-th, then their
-  grades; "best" of scores next to grades, and if ideal rankings have the retrieved items only.
+  grades; "hashes" of scores next to grades, and if ideal rankings have the retrieved items only.
 - "lists": a metric reads more. One join and one GROUP BY collect the scores of a ranking, and the
   scores and grades of its judged items, whose positions are those of their scores in the sorted
   list.
@@ -17,7 +17,7 @@ metrics follow from its columns (`columns`), errors and notes about the data fro
 
 Positions that are found in a list of scores are right if no score occurs twice. Where one does, or
 where items share a position, the ranking is flagged, and the readable query computes it.
-docs/speed.md has what each form gains over "lists" that are cut at the largest k, or over the
+docs/speed.md has what each layout gains over "lists" that are cut at the largest k, or over the
 readable query: 1.2 to 4 times.
 """
 
@@ -33,11 +33,11 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from rankql.core.evaluation.finish import ctes, formulas
-from rankql.core.evaluation.finish.readable import unique_columns
 from rankql.core.evaluation.plan.evaluation import Evaluation
-from rankql.core.evaluation.plan.ties import WITHOUT_GRADES, score_order
-from rankql.core.evaluation.reduce import protocol
+from rankql.core.evaluation.query import ctes
+from rankql.core.evaluation.query.readable import unique_columns
+from rankql.core.evaluation.query.ties import WITHOUT_GRADES, score_order
+from rankql.core.evaluation.reduce import formulas, protocol
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import INTERNAL_PREFIX, MISSING, quote
 from rankql.core.metrics.metric_record import Metric, Rows
@@ -66,13 +66,13 @@ class Reduction:
     """How rankings are reduced, the options of each metric that follows, and the rows."""
 
     evaluation: Evaluation
-    form: protocol.Form = "counters"
+    layout: protocol.Layout = "counters"
     metrics: Mapping[str, tuple[Metric, formulas.Options]] = field(default_factory=dict)
     # All grades are whole numbers from 0 to this one; 0: they are not.
     end: int = 0
     # The rows that metrics read from lists.
     reads: Rows = "gain"
-    # In the form "words": is each ranking looked at for shared positions, not all at once?
+    # In the layout "words": is each ranking looked at for shared positions, not all at once?
     looks_at_each: bool = False
     # The rows of the query, notes on how it ran, and the error of DuckDB if it failed.
     frame: pl.DataFrame = field(default_factory=pl.DataFrame)
@@ -100,13 +100,13 @@ class Reduction:
     def counts(self) -> bool:
         """Are there counters? In a table with grades and positions, nothing can be wrong."""
         own = self.inputs.qrels is None and not self.inputs.scored
-        return self.form in protocol.COUNTING and not (self.form == "counters" and own)
+        return self.layout in protocol.COUNTING and not (self.layout == "counters" and own)
 
     def has(self, name: str) -> bool:
-        """Has its form a column of the protocol?"""
+        """Has its layout a column of the protocol?"""
         column = protocol.COLUMNS[name]
         there = {"": True, "qrels": self.inputs.qrels is not None}
-        return self.form in column.forms and there.get(column.needs, column.needs == self.place)
+        return self.layout in column.layouts and there.get(column.needs, column.needs == self.place)
 
     @cached_property
     def k(self) -> int:
@@ -127,7 +127,7 @@ class Reduction:
     @cached_property
     def of_hits(self) -> dict[str, int]:
         """The metrics that read hits in all positions, and the lowest grade of a hit."""
-        if self.form != "words":
+        if self.layout != "words":
             return {}
         large = ((name, o) for name, (metric, o) in self.metrics.items() if not _is_small(metric))
         return {name: math.ceil(options["threshold"]) for name, options in large}
@@ -146,17 +146,17 @@ class Reduction:
     def steps(self) -> tuple[dict[str, str], str]:
         """The steps of the query, and the final SELECT."""
         inputs, keys = self.inputs, self.inputs.keys
-        steps = ctes.source_ctes(inputs, self.conventions, integers=self.form == "words")
-        write: Mapping[protocol.Form, Callable[[dict[str, str]], tuple[str, list[str]]]] = {
+        steps = ctes.source_ctes(inputs, self.conventions, integers=self.layout == "words")
+        write: Mapping[protocol.Layout, Callable[[dict[str, str]], tuple[str, list[str]]]] = {
             "words": self._word_rows,
             "joined": self._joined_rows,
             "cuts": self._cut_rows,
-            "best": self._best_rows,
+            "hashes": self._hash_rows,
             "lists": self._list_rows,
             "counters": self._count_rows,
         }
-        rankings, fields = write[self.form](steps)
-        by = [] if self.form == "counters" else inputs.by
+        rankings, fields = write[self.layout](steps)
+        by = [] if self.layout == "counters" else inputs.by
         if inputs.qrels is not None:
             judged = self._aggregates("judged") | self._grade_columns() | self._attributes("qrels")
             if inputs.unjudged_queries == "count":  # NULL if it has no judgment
@@ -166,7 +166,7 @@ class Reduction:
             fields = [*judged, *fields]
             queries = "judged"
             if inputs.many:
-                read = ("cuts", "lists", "counts", "best", "words")
+                read = ("cuts", "lists", "counts", "hashes", "words")
                 source = next(name for name in read if name in steps)
                 steps["systems"] = ctes.list_systems(inputs, source)
                 queries = "(FROM judged CROSS JOIN systems)"
@@ -189,7 +189,7 @@ class Reduction:
 
     def _grade_columns(self) -> dict[str, str]:
         """The aggregates that count the items of each grade, for ideal rankings."""
-        return {} if self.form == "counters" else protocol.grade_counts("ideal", self.end)
+        return {} if self.layout == "counters" else protocol.grade_counts("ideal", self.end)
 
     def _counters(self) -> dict[str, str]:
         """The aggregates over a run that count."""
@@ -258,7 +258,7 @@ class Reduction:
         steps["words"] = self._group("run LEFT JOIN qrels USING (query, item)", columns)
         return "words", [*columns]
 
-    def _best_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
+    def _hash_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
         """The words of rows with grades and scores, in one pass.
 
         An item is bits of the hashes of score and item, and the grade. Also the hashes of all items
@@ -269,19 +269,19 @@ class Reduction:
             f"CAST(hash({name}) >> {64 - bits} AS BIGINT) << {shift}"
             for name, shift in (("score", GRADE_BITS + bits), ("item", GRADE_BITS))
         )
-        best = f"({score}) | ({item}) | coalesce(CAST(rel AS BIGINT), 0)"
+        row = f"({score}) | ({item}) | coalesce(CAST(rel AS BIGINT), 0)"
         columns = self._counters() | self._aggregates("highest", "gains")
-        columns["items"] = f"arg_max({best}, score, {self.k + 1})"
+        columns["items"] = f"arg_max({row}, score, {self.k + 1})"
         source = "run"
         if self.inputs.qrels is not None:
             source = "run LEFT JOIN qrels USING (query, item)"
             columns |= self._aggregates("common")
         columns |= self._retrieved_grades()
-        steps["best"] = self._group(source, columns)
+        steps["hashes"] = self._group(source, columns)
         scores = f"list_transform(items, lambda x: x >> {GRADE_BITS + bits})"
         grades = f"list_transform(items, lambda x: x & {(1 << GRADE_BITS) - 1})"
         flags = {"tied": f"coalesce({are_tied(scores)}, false)", "grades": grades}
-        steps["grades"] = ctes.select_from("best", ["*", *_columns(flags)])
+        steps["grades"] = ctes.select_from("hashes", ["*", *_columns(flags)])
         words = self.words.of_list("grades")
         fields = [self.inputs.keys, *map(quote, columns), "tied", *_columns(words)]
         steps["words"] = ctes.select_from("grades", fields)
@@ -290,17 +290,17 @@ class Reduction:
     @property
     def ranks_ties(self) -> bool:
         """Are tied items of the top put in order by the reduction?"""
-        orders = self.form == "cuts" or (self.inputs.scored and self.ranked is not None)
+        orders = self.layout == "cuts" or (self.inputs.scored and self.ranked is not None)
         return orders and self.conventions.ties in WITHOUT_GRADES
 
     def _cut_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
         """The words of the best scores of a run, joined with the judgments."""
         counters = self._counters()
-        cuts = self._group("run", {"best": f"max(score, {self.k + 1})"} | counters)
+        cuts = self._group("run", {"ordered": f"max(score, {self.k + 1})"} | counters)
         flags = {
-            "least": f"best[least({self.k}, len(best))]",
-            "tied": f"coalesce({are_tied('best')}, false)",
-            "highest": "best[1]",
+            "least": f"ordered[least({self.k}, len(ordered))]",
+            "tied": f"coalesce({are_tied('ordered')}, false)",
+            "highest": "ordered[1]",
         }
         steps["cuts"] = ctes.select_from(f"(\n{cuts})", ["*", *_columns(flags)])
         # The items that reach the k-th score, and the first k of them in order.
@@ -309,7 +309,7 @@ class Reduction:
         # Without the condition DuckDB 2.0.1 takes the lists for the larger side and hashes the run.
         listed = "least IS NOT NULL" + ("" if self.ranks_ties else " AND NOT tied")
         source = f"run JOIN (FROM cuts WHERE {listed}) USING ({keys})"
-        fields = [*read, "tied", "list_position(best, score) AS rank"]
+        fields = [*read, "tied", "list_position(ordered, score) AS rank"]
         steps["candidates"] = ctes.select_from(source, fields, "WHERE score >= least")
         top = ctes.select_from("candidates", [keys, "item", "rank AS pos"], "WHERE NOT tied")
         if self.ranks_ties:
@@ -344,18 +344,18 @@ class Reduction:
             more["shared"] = f"count({shown}) > rankql_different(pos, {k or 'NULL'})"
             steps["lists"] = self._group(source, counters | more | lists)
             return "lists", [*counters, *more, *lists]
-        scores = "list(score) FILTER (WHERE score IS NOT NULL)"
-        best = {"best": f"list_sort({scores}, 'DESC', 'NULLS LAST')"}
-        steps["lists"] = self._group(source, counters | best | lists)
-        short = f"len(places) <= {MAX_LISTED} AND len(places) * len(best) <= {MAX_STEPS}"
-        places = "list_transform(places, lambda x: list_position(best, x))"
+        every = "list(score) FILTER (WHERE score IS NOT NULL)"
+        scores = {"ordered": f"list_sort({every}, 'DESC', 'NULLS LAST')"}
+        steps["lists"] = self._group(source, counters | scores | lists)
+        short = f"len(places) <= {MAX_LISTED} AND len(places) * len(ordered) <= {MAX_STEPS}"
+        places = "list_transform(places, lambda x: list_position(ordered, x))"
         positions = [
             f"CASE WHEN {short} THEN {places} END AS places",
             f"coalesce(NOT ({short}), false) AS many",
         ]
-        steps["found"] = ctes.select_from("lists", [*columns, "best", "rels", *positions])
-        tied = "list_bool_or(list_transform(places, lambda p: best[p + 1] = best[p]))"
-        flags = {"tied": f"many OR coalesce({tied}, false)", "highest": "best[1]"}
+        steps["found"] = ctes.select_from("lists", [*columns, "ordered", "rels", *positions])
+        tied = "list_bool_or(list_transform(places, lambda p: ordered[p + 1] = ordered[p]))"
+        flags = {"tied": f"many OR coalesce({tied}, false)", "highest": "ordered[1]"}
         fields = [*columns, "places", "rels", *_columns(flags)]
         steps["rankings"] = ctes.select_from("found", fields)
         return "rankings", [*counters, *flags, *lists]
@@ -417,8 +417,8 @@ class Reduction:
 
     def read(self, frame: pl.DataFrame) -> list[pl.DataFrame]:
         """The values of the rankings with judgments, in batches, and which are flagged."""
-        width = 3 * (self.k if self.form != "lists" else MAX_LISTED) + 30
-        if self.form == "lists" and frame.height * width > CELLS:
+        width = 3 * (self.k if self.layout != "lists" else MAX_LISTED) + 30
+        if self.layout == "lists" and frame.height * width > CELLS:
             width = 3 * _longest(frame["places"].list.len()) + 30
         batches = [*frame.iter_slices(max(CELLS // width, 1))] or [frame]
         if len(batches) == 1:
@@ -472,7 +472,7 @@ class Reduction:
         name = "tied" if self.inputs.scored else "shared"
         if self.has(name) and not self.ranks_ties:
             flagged = flagged | protocol.filled(batch[name], False)
-        if self.form != "lists":
+        if self.layout != "lists":
             if self.ideal_retrieved:
                 known["ideal_counts"] = protocol.read_counts("retrieved", self.end, batch)
             words = [*enumerate(self.words.read(batch), start=1)]
@@ -561,14 +561,14 @@ def choose_reduction(evaluation: Evaluation) -> Reduction:
     reduced = [metric for metric, _ in named.values()]
     if not reduced:
         return counters
-    form: protocol.Form = "words" if ranked else "joined"
+    layout: protocol.Layout = "words" if ranked else "joined"
     reads = ctes.rows_needed(reduced, conventions)
-    reduction = Reduction(evaluation, form, named, end, reads)
+    reduction = Reduction(evaluation, layout, named, end, reads)
     if not ranked and not all(map(_is_small, reduced)):
-        form = "lists"
+        layout = "lists"
     elif inputs.scored:
-        form = "best" if inputs.qrels is None or reduction.ideal_retrieved else "cuts"
-    return replace(reduction, form=form)
+        layout = "hashes" if inputs.qrels is None or reduction.ideal_retrieved else "cuts"
+    return replace(reduction, layout=layout)
 
 
 def _is_small(metric: Metric) -> bool:

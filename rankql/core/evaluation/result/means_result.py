@@ -18,11 +18,11 @@ from rankql.core.base import text
 from rankql.core.base.column_names import squash
 from rankql.core.base.errors import RankqlError, did_you_mean, name_arguments, require
 from rankql.core.base.results import Block, Chart, TableResult, draw_chart, drop_idle_columns
-from rankql.core.evaluation.finish.readable import describe_together
 from rankql.core.evaluation.means import means
-from rankql.core.evaluation.means.means import COUNTED, MEAN_OF_SLICES, SKEWED, Meta
-from rankql.core.evaluation.means.means import attribute_columns as by_columns
-from rankql.core.evaluation.result.script import Script
+from rankql.core.evaluation.means.means import COUNTED, SKEWED, attribute_columns
+from rankql.core.evaluation.plan.meta import MEAN_OF_SLICES, Meta
+from rankql.core.evaluation.query.readable import describe_together
+from rankql.core.evaluation.query.script import Script
 from rankql.core.metrics import parse
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import quote
@@ -237,7 +237,7 @@ class MeansResult(TableResult):
         """The means of several systems, or the summary without attributes: slices name them."""
         if self._is_wide:
             return super().displayed()
-        attributes = by_columns(self.meta.by)
+        attributes = attribute_columns(self.meta.by)
         return [drop_idle_columns(self.summary, [*attributes.values()])]
 
     @property
@@ -510,7 +510,7 @@ def make_wide_table(
                          [(part, name, metric) for part, metric in order]))  # fmt: skip
     elif by_system := len(systems) > 1 and (turned or sliced):
         labels = _label_slices(summary, result.meta.groupings)
-        keys = ["metric", *by_columns([*labels["all"]]).values(), "queries"]
+        keys = ["metric", *attribute_columns([*labels["all"]]).values(), "queries"]
         names = [f"{letters[name]} {name}" if letters else name for name in systems]
         for metric, (part, values) in itertools.product(higher_is_better, labels.items()):
             rows.append(([metric, *values.values()], [(part, name, metric) for name in systems]))
@@ -559,7 +559,7 @@ def _label_slices(
 
     If a value is called so, it is "(all)".
     """
-    columns = by_columns([*dict.fromkeys(itertools.chain(*groupings))])
+    columns = attribute_columns([*dict.fromkeys(itertools.chain(*groupings))])
     with private_connection(threads=1) as con:
         register_frame(con, "means", summary)
         values = ", ".join(means.value_label(quote(x)) for x in columns.values())
@@ -580,7 +580,7 @@ def make_cross_table(
 ) -> WideTable:
     """Slices by two attributes: the values of one as rows, of the other as columns."""
     parts = [x for x in ("metric", "system") if x in summary.columns and summary[x].n_unique() > 1]
-    labels, named = _label_slices(summary, groupings), by_columns(groupings[0])
+    labels, named = _label_slices(summary, groupings), attribute_columns(groupings[0])
     texts = summary.select(
         *parts, "mean", COUNTED,
         *(pl.Series(named[x], [labels[y][x] for y in summary["slice"]]) for x in (rows, columns)),

@@ -18,11 +18,11 @@ from rankql.core.base.doors import call_extra
 from rankql.core.base.manifest import format_manifest, hash_numbers
 from rankql.core.base.results import Chart, TableResult, draw_chart
 from rankql.core.base.text import Note, format_queries
-from rankql.core.evaluation.finish.readable import refuse_weights
-from rankql.core.evaluation.means import means
-from rankql.core.evaluation.means.means import Meta, summarise, summarise_few, values_sql
+from rankql.core.evaluation.means.means import summarise, summarise_few, values_sql
+from rankql.core.evaluation.plan.meta import MISSED, Meta, left_out_if
+from rankql.core.evaluation.query.readable import refuse_weights
+from rankql.core.evaluation.query.script import Steps
 from rankql.core.evaluation.result.means_result import MeansResult
-from rankql.core.evaluation.result.script import Steps
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.core.metrics.parse import value_range
@@ -72,7 +72,7 @@ class Result(MeansResult):
         metrics = [name for name in self.metrics if name not in self.catalogue_metrics]
         frame = self.frame()
         for name in metrics if frame[MISSING].any() else ():
-            if means.left_out_if(name, self.conventions) == means.MISSED:
+            if left_out_if(name, self.conventions) == MISSED:
                 frame = frame.with_columns(frame[name].set(frame[MISSING], None))
         # Not select(), which reads ^name$ as a pattern.
         return frame[[*self.keys, *self.meta.by, *metrics]]
@@ -94,9 +94,7 @@ class Result(MeansResult):
                     self._summary = summarise(con, self.meta, *options)
             clustered = self.meta.cluster is not None and self.interval is not None
             if clustered or anytime or self.judge is not None or self.meta.mean:
-                from rankql.core.evaluation.means.system_values import (
-                    correct_summary,
-                )  # which needs numpy
+                from rankql.core.evaluation.result.system_values import correct_summary
 
                 self._summary = correct_summary(self, self._summary)
             if self.meta.collections:

@@ -14,8 +14,8 @@ import polars as pl
 
 from rankql.core.base.doors import call_extra
 from rankql.core.base.errors import RankqlError
-from rankql.core.evaluation.finish import readable
-from rankql.core.evaluation.finish.ctes import with_ctes
+from rankql.core.evaluation.query import readable
+from rankql.core.evaluation.query.ctes import with_ctes
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.metric_record import Metric
 from rankql.core.tables.inputs import Inputs

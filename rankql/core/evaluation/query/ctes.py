@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from rankql.core.base.column_names import SUBTOPICS
-from rankql.core.evaluation.plan.ties import WITHOUT_GRADES, score_order
+from rankql.core.evaluation.query.ties import WITHOUT_GRADES, score_order
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.core.metrics.metric_record import Metric, Rows
@@ -24,7 +24,7 @@ CUTS = "cuts"
 TOP = "top"
 # The CTE with the ranked rows that are joined with what is known of their items.
 ITEMS = f"{INTERNAL_PREFIX}items"
-READ_TWICE = (CUTS, TOP, ITEMS, "candidates", "best", "lists", "found")
+READ_TWICE = (CUTS, TOP, ITEMS, "candidates", "hashes", "lists", "found")
 
 
 def select_from(source: str, fields: Sequence[str], rest: str = "") -> str:

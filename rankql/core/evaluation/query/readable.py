@@ -14,8 +14,8 @@ from typing import Any
 from rankql.core.base.doors import call_extra
 from rankql.core.base.errors import RankqlError, require
 from rankql.core.base.text import join_words
-from rankql.core.evaluation.finish import ctes
-from rankql.core.evaluation.plan.ties import require_extreme, require_positions, tie_order
+from rankql.core.evaluation.query import ctes
+from rankql.core.evaluation.query.ties import require_extreme, require_positions, tie_order
 from rankql.core.metrics.all_metrics import CATALOGUE_METRICS
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import INTERNAL_PREFIX, MISSING, literal, quote

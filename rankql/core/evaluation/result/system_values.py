@@ -16,7 +16,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankql.core.base.doors import call_extra
+from rankql.core.evaluation.checks.attributes import cluster_codes
 from rankql.core.evaluation.means import means
+from rankql.core.evaluation.plan.meta import MEAN_OF_SLICES, compared_value
 from rankql.core.evaluation.result.means_result import MeansResult
 from rankql.core.metrics.macros import INTERNAL_PREFIX, MISSING
 from rankql.core.stats.anytime import bet
@@ -58,7 +60,7 @@ class SystemValues:
         meta, judge = result.meta, result.judge
         names = [*(systems or result.systems or ["run"])]
         if judge is None:
-            values = (means.compared_value(name, meta) for name in result.metrics)
+            values = (compared_value(name, meta) for name in result.metrics)
             rows = result.frame().with_columns(values)
         else:
             rows = pair_values(result, judge)
@@ -86,10 +88,10 @@ class SystemValues:
         slices, ids = means.slice_queries(queries, meta.groupings), key.to_series()
         places = {label: ids.is_in(part.implode()).arg_true() for label, part in slices.items()}
         if meta.mean:
-            places[means.MEAN_OF_SLICES] = places["all"]
+            places[MEAN_OF_SLICES] = places["all"]
         human = labelled = codes = None
         if cluster is not None:
-            codes = means.cluster_codes(queries, meta.query, cluster).to_numpy()
+            codes = cluster_codes(queries, meta.query, cluster).to_numpy()
         if judge is not None:
             human = {name: stack(HUMAN + name) for name in result.metrics}
             labelled = (of_systems[0][LABELLED] == True).to_numpy()  # noqa: E712
@@ -126,7 +128,7 @@ class SystemValues:
         of the first system where both are defined, corrected with this weight of the judge. By
         none of `widths` a judge makes the interval wider.
         """
-        if label == means.MEAN_OF_SLICES:
+        if label == MEAN_OF_SLICES:
             labels = (x for x in self.slices if x not in ("all", label))
             each = {x: self.sample(metric, systems, x) for x in labels}
             if slices := {x: part for x, part in each.items() if len(part.values)}:
@@ -168,7 +170,7 @@ def pair_values(human: MeansResult, judge: MeansResult) -> pl.DataFrame:
     frames = [human.frame(), judge.frame().rename({other: key} if other != key else {})]
     if frames[0].schema[key] != frames[1].schema[key]:
         frames = [frame.with_columns(pl.col(key).cast(pl.String)) for frame in frames]
-    values = {name: means.compared_value(name, human.meta) for name in human.metrics}
+    values = {name: compared_value(name, human.meta) for name in human.metrics}
     labelled = frames[0].select(
         *human.keys,
         pl.lit(True).alias(LABELLED),
@@ -227,8 +229,8 @@ def correct_summary(result: MeansResult, summary: pl.DataFrame) -> pl.DataFrame:
         rows.append(row)
     for row in [x for x in rows if x["slice"] == "all"] if meta.mean else ():
         systems = [row.get("system", values.systems[0])]
-        sample = values.sample(row["metric"], systems, means.MEAN_OF_SLICES)
-        mean = {"slice": means.MEAN_OF_SLICES, "mean": sample.mean if sample.units else None}
+        sample = values.sample(row["metric"], systems, MEAN_OF_SLICES)
+        mean = {"slice": MEAN_OF_SLICES, "mean": sample.mean if sample.units else None}
         rows.append(row | mean | interval_of(sample) | {"n_eff": None, means.ERROR: None})
     place = summary.columns.index("queries") + 1
     added = {"judged": pl.Int64, "lambda": pl.Float64, "worth": pl.Int64} if judge else {}
