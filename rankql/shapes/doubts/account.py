@@ -19,6 +19,7 @@ from rankql.core.base.errors import Call, Question, as_arguments, parse_number
 from rankql.core.base.text import format_queries, join_words
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.candidates import VECTOR, entries_of, is_map
+from rankql.core.tables.grades import is_amount, may_be_grade
 from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.numbers.order import order_of_scores
 from rankql.core.tables.reading import note_doubts
@@ -221,14 +222,14 @@ def _grades(pair: Pair) -> Sequence[str]:
     taken = pair.run.used if pair.is_one_table else set()
     free = {**side.free, **_nested_labels(side, taken)}
     places = pair.run.table.sources([pair.run.table.roles.get("pos", "")])
-    names = [
-        x for x, (_, kind) in free.items()
-        if x not in taken and (not side.column or x.startswith(f"{side.column}."))
-        and x not in places
-        and not says(x, "beside ids")
-        and (is_number(kind) or is_text(kind)) and kind[-1:] != "]" and number_kind(x) != "place"
+    item = side.item if side.column else ""
+    doubtful = [
+        x for x, (value, kind) in free.items()
+        if x not in {*taken, *places} and (not side.column or x.startswith(f"{side.column}."))
+        and (is_number(kind) or is_text(kind)) and kind[-1:] != "]"
+        and not says(x, "beside ids") and number_kind(x) != "place"
+        and may_be_grade(side.table, x, value, side.rows, side.query, item)
     ]  # fmt: skip
-    doubtful = [x for x in names if _may_be_grade(side, x, *free[x])]
     doubtful = [x for x in doubtful if not says(x, "annotator")] or doubtful
     texts, filled, blank, graded = list[str](), list[Call](), list[Call](), False
     for x in sorted(doubtful, key=lambda x: says(x.rpartition(".")[2], "event")):
@@ -239,10 +240,9 @@ def _grades(pair: Pair) -> Sequence[str]:
             texts.append(x)
             filled, blank = map_words(x, found)
             graded = are_graded(found)
-    grades = [x for x in doubtful if x not in texts]
-    if side.table.before:  # items repeat
-        grades = [f"{way}({x})" for x in grades for way in ("max", "sum")]
-    calls: list[Call] = [*filled, *({"rel": x} for x in grades)]
+    values = {x: (free[x][0], side.rows) for x in doubtful if x not in texts}
+    ways = ("max({})", "sum({})") if side.table.before else ("{}",)  # of items that repeat
+    calls: list[Call] = [*filled, *({"rel": way.format(x)} for x in values for way in ways)]
     own = [x for x in side.source.columns if x not in taken]
     lists = [x for x in own if _are_grades(pair, side, x)]
     maps = {x: call for x in own if (call := _grades_of_ids(pair, side, x))}
@@ -254,12 +254,11 @@ def _grades(pair: Pair) -> Sequence[str]:
         calls.append({"rel": "1"})
     elif not calls:
         blank.append({"rel": "1"})
-    numbers = [x for x in doubtful if x not in texts]
-    amounts = (
-        bool(numbers)
-        and not maps
-        and all(x in side.free and (says(x, "measure") or _is_amount(side, x)) for x in numbers)
-    )
+    values |= {x: (f"unnest({quote(x)})", side.sample) for x in lists}
+    amounts = bool(values) and not maps and all(
+        x in side.free and (says(x, "measure") or is_amount(side.table, x, *y))
+        for x, y in values.items()
+    )  # fmt: skip
     verb = "Is" if len(doubtful) == 1 else "Are"
     of_item = "" if side.name == "1" else f" of {side.name}"  # one item per query
     raise Question(
@@ -289,30 +288,6 @@ def _nested_labels(side: Reading, taken: set[str]) -> dict[str, tuple[str, str]]
     return labels
 
 
-def _may_be_grade(side: Reading, name: str, value: str, kind: str) -> bool:
-    """Is it a number that is not a constant of at least 1, or a label?
-
-    What is the same for all items of a query, or for an item in all queries, is not a grade.
-    """
-    number, text, count = _number(value, kind), f"CAST({value} AS VARCHAR)", f"count({value})"
-    constant = f"min({number}) = max({number}) AND {count} = count(*) AND min({number}) >= 1"
-    values, blanks = (
-        f"count(DISTINCT {value})",
-        f"length({text}) - length(replace({text}, ' ', ''))",
-    )
-    # Next to ids in lists, texts are labels only if they repeat.
-    repeats = f"{values} < {count}" if side.column else "true"
-    label = f"avg({blanks}) < 3 AND {repeats} AND ({values} > 1 OR {count} < count(*))"
-    doubt = f"CASE {count} WHEN 0 THEN false WHEN count({number}) THEN NOT ({constant}) "
-    doubt += f"ELSE {label} END"
-    if side.column and not says(name, "ordering"):
-        doubt += f" AND (count(DISTINCT {side.item}) = count({side.item}) OR "
-        doubt += f"count(DISTINCT {side.item}) < count(DISTINCT ({side.item}, {value})))"
-    queries = f"SELECT count(DISTINCT {value}) AS n, count(*) AS m FROM {side.rows} GROUP BY "
-    same = f"SELECT count(*) FILTER (m > 1) > 1 AND max(n) <= 1 FROM ({queries}{side.query})"
-    return bool(side.value(f"SELECT {doubt} FROM {side.rows}") and not side.value(same))
-
-
 def _ask_about_pairs(pair: Pair, side: Reading) -> Sequence[str]:
     """Are the second parts of pairs the grades, or a part of the key that the run has too?"""
     run, key = pair.run, "list_transform({}, lambda x: x[1] || ', ' || x[2])".format
@@ -326,18 +301,6 @@ def _ask_about_pairs(pair: Pair, side: Reading) -> Sequence[str]:
     if not calls or not side.kind.endswith("[][]"):
         return ()
     raise Question(side.note(f"is the second part of each pair in {side.column} the grade?"), calls)
-
-
-def _is_amount(side: Reading, name: str) -> bool:
-    """Are all numbers above 0, and either called like an amount or different ones of no scale?"""
-    value, kind = side.free[name]
-    number, named = f"{_number(value, kind)} AS v FROM {side.rows}", number_kind(name)
-    if kind.endswith("]"):
-        number = f"unnest({value}) AS v FROM {side.sample}"
-    scale = "max(v) <= 1 OR (bool_and(v * 4 = floor(v * 4)) AND max(v) <= 10)"
-    scale = f"{named == 'amount'} OR NOT ({scale} OR count(DISTINCT v) <= 11)"
-    sql = f"SELECT min(v) > 0 AND ({scale}) FROM (SELECT {number})"
-    return named != "grade" and bool(side.value(sql))
 
 
 def _are_grades(pair: Pair, side: Reading, name: str) -> bool:
