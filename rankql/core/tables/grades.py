@@ -1,7 +1,7 @@
 """Which column has the grades: what its name and its values say, and the calls that follow.
 
-Grades are a few different numbers or words that differ within queries. Doubts about lists of
-them are in `shapes.doubts.account`.
+Grades are a few different numbers or words that differ within queries. Lists of them, next to
+judged ids, are in `shapes.doubts.unread_grades`.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _NO_GRADES = (
 )
 # Conditions on the values v of a column, and the numbers n that they are. With one number of at
 # least 1, each item is relevant.
-_CONSTANT = "min(n) = max(n) AND min(n) >= 1"
+CONSTANT = "min(n) = max(n) AND min(n) >= 1"
 _LABELS = "avg(length(v::VARCHAR) - length(replace(v::VARCHAR, ' ', ''))) < 3"
 _LABELS += " AND (count(DISTINCT v) > 1 OR count(v) < count(*))"
-_DOUBT = f"CASE count(v) WHEN 0 THEN false WHEN count(n) THEN NOT ({_CONSTANT} AND "
+_DOUBT = f"CASE count(v) WHEN 0 THEN false WHEN count(n) THEN NOT ({CONSTANT} AND "
 _DOUBT += f"count(v) = count(*)) ELSE {_LABELS} END"
 
 
