@@ -396,6 +396,10 @@ _PROPERTIES = {
     *("section", "type", "types", "source", "lang", "language", "locale", "category", "split"),
     *("brand", "kind", "topic", "domain", "color", "colour", "size", "device", "country", "date"),
 }
+_OUTCOMES = {
+    *("click", "clicks", "clicked", "purchased", "bought", "converted", "correct", "relevant"),
+    *("liked", "useful"),
+}
 # The names of what a column may be, spelled in any way.
 CALLED: Mapping[str, Collection[str]] = {
     **ROLES,
@@ -461,6 +465,8 @@ SAYS: Mapping[str, Callable[[str], bool]] = {
     "lowest first": _word((*DISTANCES, *ROLES["pos"], "ranks"), "distance", tail=True),
     # A property of items, which is no grade.
     "property": _word(_PROPERTIES),
+    # Whether an item was good.
+    "outcome": _word(_OUTCOMES, tail=True),
 }
 
 

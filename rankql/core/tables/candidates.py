@@ -18,22 +18,19 @@ from rankql.core.base.column_names import (
     COLUMN_NAMES,
     ROLES,
     WEAK,
-    core_of,
     describe_span,
     find_ends,
     find_name,
     is_called,
     list_side,
     missing_column,
-    number_kind,
     rank_of,
     recognise_item_alone,
     says,
     squash,
-    words_in_order,
     words_of,
 )
-from rankql.core.base.errors import Question, RankqlError, Ungraded, advise
+from rankql.core.base.errors import Call, Question, RankqlError, Ungraded, advise
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.tables import (
     FRACTIONS,
@@ -204,22 +201,6 @@ def find_ids(table: Table, role: str, in_lists: bool = False, named: bool = True
     return sorted(best if best and named else ids, key=lambda x: x.rank)
 
 
-# Words of the names of columns that say whether an item was good.
-_OUTCOMES = {
-    *("click", "clicks", "clicked", "purchased", "bought", "converted", "correct", "relevant"),
-    *("liked", "useful"),
-}
-
-
-def is_outcome(name: str, kind: str) -> bool:
-    """Does a column say whether an item was good, by its type or its name?"""
-    words = words_of(name.rpartition(".")[2])
-    is_flag = words_in_order(name)[:1] == ["is"] and not says(name, "split")
-    return (
-        kind == "BOOLEAN" or is_flag or (not kind.endswith("]") and not _OUTCOMES.isdisjoint(words))
-    )
-
-
 def name_ids(
     runs: Runs, qrels: Table | None, options: Mapping[str, Any], by: Sequence[str]
 ) -> tuple[Runs, Table | None] | None:
@@ -290,7 +271,7 @@ def missing_role(table: Table, role: str, hint: str = "") -> RankqlError:
     if texts := [x for x in names if is_text(table.columns[x]) and x not in places]:
         names = [x for x in names if x not in places or is_text(table.columns[x])]
         names += [f"{x}, {y}" for x in texts for y in places]
-    calls = [{role: x} for x in names]
+    calls: list[Call] = [{role: x} for x in names]
     if role == "item" and rel and table.label == "qrels":  # several label an item
         calls += [{**call, "rel": f"max({quote_name(rel)})"} for call in calls]
     judged = [x for x in numbers if list_side(x) == "qrels" and not says(x, "place")]
@@ -302,14 +283,9 @@ def missing_role(table: Table, role: str, hint: str = "") -> RankqlError:
         ranks = [x for x in numbers if says(x, "first rank")]
         if table.label.startswith("run") and len(ranks) == 1 and not table.known("item"):
             return first_rank_error(table.label, *ranks)
-        calls = [{role: x} for x in numbers if is_outcome(x, table.columns[x]) or x in judged]
-        calls += _grades_left(table, free, hint) if not calls else []
-        ranked = any(says(x, "pos") for x in numbers)  # the ideal, in an exact search
-        scores = [] if ranked else [x for x in numbers if says(x, "score")]
-        calls += [{role: x} for x in scores if table.label == "qrels"]
-        # Without a place of each, a run of relevant items alone is the best there is.
-        if table.label == "qrels" or any(says(x, "place") for x in numbers):
-            calls.append({role: "1"})
+        from rankql.core.tables.grades import offer_grades  # for errors alone
+
+        calls = offer_grades(table, free, numbers, judged)
     if role == "item" and len(numbers) > 1 and table.label != "qrels":
         hint += ". If each column is an item, unpivot the table: df.unpivot(index='query', "
         hint += "variable_name='item', value_name='score')"
@@ -333,26 +309,6 @@ def missing_role(table: Table, role: str, hint: str = "") -> RankqlError:
     row |= {"score": 2.5} if table.label != "qrels" else {}
     otherwise = f"Rename columns, as in {row}, or name them by {'=, '.join(row)}="
     return kind(text, calls, hint, otherwise, ["qrels="] if kind is Ungraded else [])
-
-
-def _grades_left(table: Table, free: Sequence[str], named: str) -> list[dict[str, Any]]:
-    """The only column that is left for the grades of a ranked table, and a score next to the
-    prediction of it.
-    """
-    known = {table.find(x) for x in ("query", "item", "pos")}
-    scores = [x for x in free if says(x, "score")]
-    predicted = [x for x in scores if says(x, "label")]
-    targets = [x for x in scores if core_of(x) == "score"]
-    if table.label.startswith("run") and len(predicted) == len(targets) == 1:
-        return [{"rel": targets[0], "score": predicted[0]}]
-    left = [
-        x for x in free
-        if x not in known and x not in scores and not says(x, "time", "split")
-        and not says(x, "beside grades")
-        and number_kind(x) != "amount" and not is_nested(table.columns[x])
-    ]  # fmt: skip
-    ranked = bool(scores or table.find("pos")) and table.find("item") is not None
-    return [{"rel": left[0]}] if ranked and len(left) == 1 and table.label != "qrels" else []
 
 
 def assign_roles(

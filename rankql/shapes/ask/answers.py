@@ -19,6 +19,7 @@ from rankql.core.base.errors import Call, Question, RankqlError, Ungraded, parse
 from rankql.core.base.writing import name_columns, pick_part
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.candidates import fields_of
+from rankql.core.tables.grades import name_grades
 from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.reader import infer_types
 from rankql.core.tables.reading import OtherTables
@@ -26,7 +27,7 @@ from rankql.core.tables.request import RankingRules, Request, SpanOptions
 from rankql.core.tables.session import Session
 from rankql.core.tables.tables import OF_OBJECTS, Runs, Table, is_nested, quote_name
 from rankql.shapes.ask.pairs import FEW_QUERIES, find_pairs
-from rankql.shapes.ask.structure import name_by_structure, name_grades
+from rankql.shapes.ask.structure import known_columns, name_by_structure
 from rankql.shapes.ask.trials import as_question, has_matches, is_open, verified
 from rankql.shapes.choose.paths import find_paths
 
@@ -74,7 +75,8 @@ def offer_calls(
         calls = name_by_structure(next(iter(runs.values())), tables["qrels"], options)
         asked.calls = calls + [x for x in asked.calls if x not in calls]
     if isinstance(asked, Ungraded) and runs and not (asked.calls or tables["qrels"]):
-        asked.calls = name_grades(next(iter(runs.values())), options)
+        run = next(iter(runs.values()))
+        asked.calls = name_grades(run, known_columns(run, options))
     session.opened = {**runs}, {**tables}
     if session.defers:
         return asked

@@ -20,7 +20,6 @@ from rankql.core.tables.tables import (
     Table,
     is_id,
     is_nested,
-    is_number,
     is_text,
     quote_name,
 )
@@ -29,15 +28,13 @@ from rankql.shapes.ask.trials import makes_sense
 # About so many rows are read, of complete queries; the columns that are tried, and the systems that
 # one may have.
 _ROWS, _COLUMNS, _SYSTEMS = 20_000, 6, 50
-# The most values of a column of grades, and the highest one.
-_GRADES = 10
 
 
 def name_by_structure(run: Table, qrels: Table | None, options: Mapping[str, Any]) -> list[Call]:
     """Calls that name the query and the item, and the places and the systems of rows that have
     them; the likeliest first.
     """
-    known = _known_columns(run, options)
+    known = known_columns(run, options)
     nested = any(map(is_nested, run.columns.values()))
     if nested or not known or not _are_columns(run, known.values()):
         return []
@@ -73,33 +70,7 @@ def name_by_structure(run: Table, qrels: Table | None, options: Mapping[str, Any
     return [call for (placeless, _), call in found if placeless == found[0][0][0]]
 
 
-def name_grades(table: Table, options: Mapping[str, Any]) -> list[Call]:
-    """The call that names the grades of a table of rankings: the only column of a few whole numbers
-    from 0, or of flags, that differ and repeat within queries, if no column of a few texts does.
-    """
-    known = _known_columns(table, options)
-    key, item, kinds = known.get("query"), known.get("item"), table.columns
-    if not (key and item and _are_columns(table, (key, item))):
-        return []
-    free = [x for x in table.own_columns if x not in known.values() and not says(x, "row number")]
-    free = [x for x in free if not says(x, "beside grades")]
-    free = [x for x in free if is_text(kinds[x]) or is_number(kinds[x]) or kinds[x] == "BOOLEAN"]
-    numbers = {x: f"TRY_CAST({quote(x)} AS DOUBLE)" for x in free if not is_text(kinds[x])}
-    pairs = f"count(DISTINCT ({quote(key)}, {{0}})) FILTER ({{0}} IS NOT NULL)"
-    looks = ", ".join(
-        f"count(DISTINCT {quote(x)}) BETWEEN 2 AND {_GRADES} AND {pairs.format(quote(x))} > 1.5 * "
-        f"count(DISTINCT {quote(key)}) AND {pairs.format(quote(x))} < count({quote(x)})"
-        + (f" AND bool_and({n} BETWEEN 0 AND {_GRADES} AND {n} % 1 = 0)" if n else "")
-        for x in free for n in [numbers.get(x)]
-    )  # fmt: skip
-    if not looks:
-        return []
-    fit = table.session.row(f"SELECT {looks} FROM (FROM {table.sql} LIMIT {_ROWS})")
-    names = [x for x, y in zip(free, fit, strict=True) if y]
-    return [{"rel": x} for x in names] if len(names) == 1 and names[0] in numbers else []
-
-
-def _known_columns(table: Table, options: Mapping[str, Any]) -> dict[str, Any]:
+def known_columns(table: Table, options: Mapping[str, Any]) -> dict[str, Any]:
     """What names each role, or its column of a usual name; {} where several have one."""
     named = {x: options.get(x) for x in ("query", "item", "rel", "score", "pos", "system")}
     try:

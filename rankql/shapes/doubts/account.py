@@ -14,11 +14,11 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import TypeAlias
 
-from rankql.core.base.column_names import ROLES, list_side, number_kind, says, words_of
-from rankql.core.base.errors import Call, Question, as_arguments, parse_number
+from rankql.core.base.column_names import list_side, says, words_of
+from rankql.core.base.errors import Call, Question, as_arguments
 from rankql.core.base.text import format_queries, join_words
 from rankql.core.metrics.macros import literal, quote
-from rankql.core.tables.candidates import VECTOR, entries_of, is_map
+from rankql.core.tables.candidates import VECTOR
 from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.numbers.order import order_of_scores
 from rankql.core.tables.reading import note_doubts
@@ -28,7 +28,6 @@ from rankql.core.tables.tables import (
     id_text,
     is_number,
     is_text,
-    label_in,
     quote_name,
 )
 from rankql.shapes.choose.cells import find_items
@@ -40,13 +39,11 @@ from rankql.shapes.doubts.rivals import (
     shared_column,
 )
 from rankql.shapes.doubts.sample import Pair, Reading
-from rankql.shapes.doubts.words import are_graded, map_words
+from rankql.shapes.doubts.unread_grades import possible_grades
 from rankql.shapes.open import plain
 
 # Of more queries, about so many are looked at.
 _QUERIES = 2000
-# Labels in lists have at most so many different values.
-_MOST_LABELS = 20
 # What stands between several ids in one text.
 _BETWEEN = r"[;|,\s]+"
 
@@ -62,7 +59,7 @@ def account_for(session: Session, inputs: Inputs, named: frozenset[str]) -> Inpu
     """
     is_known = all(table.is_accounted for table in inputs.tables)
     doubts = [_collections, _order_of_scores] if is_known else DOUBTS
-    doubts = doubts if inputs.runs else [_grades]  # of judgments alone
+    doubts = doubts if inputs.runs else [possible_grades]  # of judgments alone
     notes = note_doubts(session, _list_doubts(session, inputs, named, doubts))
     if not is_known:
         inputs = _name_unread(session, inputs)
@@ -211,179 +208,6 @@ def _split_by_type(pair: Pair) -> Sequence[str]:
     return ()
 
 
-def _grades(pair: Pair) -> Sequence[str]:
-    """Numbers and labels next to judgments that have no grade."""
-    side = pair.qrels
-    if side is None or "rel" in pair.named or not side.table.is_assumed("rel"):
-        return ()
-    if side.table.origins[side.table.roles["rel"]] != "1 for every row":
-        return _ask_about_pairs(pair, side)
-    taken = pair.run.used if pair.is_one_table else set()
-    free = {**side.free, **_nested_labels(side, taken)}
-    places = pair.run.table.sources([pair.run.table.roles.get("pos", "")])
-    names = [
-        x for x, (_, kind) in free.items()
-        if x not in taken and (not side.column or x.startswith(f"{side.column}."))
-        and x not in places
-        and not says(x, "beside ids")
-        and (is_number(kind) or is_text(kind)) and kind[-1:] != "]" and number_kind(x) != "place"
-    ]  # fmt: skip
-    doubtful = [x for x in names if _may_be_grade(side, x, *free[x])]
-    doubtful = [x for x in doubtful if not says(x, "annotator")] or doubtful
-    texts, filled, blank, graded = list[str](), list[Call](), list[Call](), False
-    for x in sorted(doubtful, key=lambda x: says(x.rpartition(".")[2], "event")):
-        value, kind = free[x]
-        sql = f"SELECT DISTINCT {value} FROM {side.rows} WHERE {value} IS NOT NULL ORDER BY 1"
-        found = [str(label) for (label,) in side.session.rows(f"{sql} LIMIT 10")]
-        if is_text(kind) and any(parse_number(label) is None for label in found):
-            texts.append(x)
-            filled, blank = map_words(x, found)
-            graded = are_graded(found)
-    grades = [x for x in doubtful if x not in texts]
-    if side.table.before:  # items repeat
-        grades = [f"{way}({x})" for x in grades for way in ("max", "sum")]
-    calls: list[Call] = [*filled, *({"rel": x} for x in grades)]
-    own = [x for x in side.source.columns if x not in taken]
-    lists = [x for x in own if _are_grades(pair, side, x)]
-    maps = {x: call for x in own if (call := _grades_of_ids(pair, side, x))}
-    doubtful += [*lists, *maps]
-    if not doubtful:
-        return ()
-    calls += [*({"rel": x} for x in lists), *maps.values()]
-    if not blank or not graded:
-        calls.append({"rel": "1"})
-    elif not calls:
-        blank.append({"rel": "1"})
-    numbers = [x for x in doubtful if x not in texts]
-    amounts = (
-        bool(numbers)
-        and not maps
-        and all(x in side.free and (says(x, "measure") or _is_amount(side, x)) for x in numbers)
-    )
-    verb = "Is" if len(doubtful) == 1 else "Are"
-    of_item = "" if side.name == "1" else f" of {side.name}"  # one item per query
-    raise Question(
-        f"No grade column in {side.table.label}: expected one of {', '.join(ROLES['rel'])}. "
-        f"{verb} {join_words(doubtful)} the grade{of_item}?",
-        sorted(calls, key=lambda call: call != {"rel": "1"}) if amounts else calls,
-        open=blank,
-    )
-
-
-def _nested_labels(side: Reading, taken: set[str]) -> dict[str, tuple[str, str]]:
-    """Labels in lists or in their objects, of a row per item, as expressions with their types."""
-    labels: dict[str, tuple[str, str]] = {}
-    for name, (column, kind) in side.free.items() if not side.column else ():
-        found = label_in(name, kind) if kind.endswith("]") and name not in taken else None
-        if found is None:
-            continue
-        path, of_label = found
-        counts = f"max(len({column})) > 1, count(DISTINCT {column}{path})"
-        several, different = side.session.row(f"SELECT {counts} FROM {side.rows}")
-        label = f"{quote_name(name)}{path}"
-        if several:
-            every = f"list_transform({quote_name(name)}, lambda x_: x_{path.removeprefix('[1]')})"
-            label = f"CAST({every} AS VARCHAR)" if is_text(of_label) else f"list_max({every})"
-        if different <= _MOST_LABELS:
-            labels[label] = label if several else f"{column}{path}", of_label
-    return labels
-
-
-def _may_be_grade(side: Reading, name: str, value: str, kind: str) -> bool:
-    """Is it a number that is not a constant of at least 1, or a label?
-
-    What is the same for all items of a query, or for an item in all queries, is not a grade.
-    """
-    number, text, count = _number(value, kind), f"CAST({value} AS VARCHAR)", f"count({value})"
-    constant = f"min({number}) = max({number}) AND {count} = count(*) AND min({number}) >= 1"
-    values, blanks = (
-        f"count(DISTINCT {value})",
-        f"length({text}) - length(replace({text}, ' ', ''))",
-    )
-    # Next to ids in lists, texts are labels only if they repeat.
-    repeats = f"{values} < {count}" if side.column else "true"
-    label = f"avg({blanks}) < 3 AND {repeats} AND ({values} > 1 OR {count} < count(*))"
-    doubt = f"CASE {count} WHEN 0 THEN false WHEN count({number}) THEN NOT ({constant}) "
-    doubt += f"ELSE {label} END"
-    if side.column and not says(name, "ordering"):
-        doubt += f" AND (count(DISTINCT {side.item}) = count({side.item}) OR "
-        doubt += f"count(DISTINCT {side.item}) < count(DISTINCT ({side.item}, {value})))"
-    queries = f"SELECT count(DISTINCT {value}) AS n, count(*) AS m FROM {side.rows} GROUP BY "
-    same = f"SELECT count(*) FILTER (m > 1) > 1 AND max(n) <= 1 FROM ({queries}{side.query})"
-    return bool(side.value(f"SELECT {doubt} FROM {side.rows}") and not side.value(same))
-
-
-def _ask_about_pairs(pair: Pair, side: Reading) -> Sequence[str]:
-    """Are the second parts of pairs the grades, or a part of the key that the run has too?"""
-    run, key = pair.run, "list_transform({}, lambda x: x[1] || ', ' || x[2])".format
-    fields = [x.rpartition(".")[2] for x in run.free if run.column]
-    keys = [f"{run.name}, {x}" for x in fields if says(x, "part")]
-    calls: list[Call] = [{"rel": f"{side.column}.2"}, {"rel": "1"}]
-    if "item" in pair.named:
-        calls, keys = [], [run.name] * (run.kind.startswith("STRUCT(") and "," in run.name)
-    keys += [key(quote_name(run.column))] * ("[][]" in run.kind and bool(calls))
-    calls += [pair.named_items(x, key(quote_name(side.column))) for x in keys]
-    if not calls or not side.kind.endswith("[][]"):
-        return ()
-    raise Question(side.note(f"is the second part of each pair in {side.column} the grade?"), calls)
-
-
-def _is_amount(side: Reading, name: str) -> bool:
-    """Are all numbers above 0, and either called like an amount or different ones of no scale?"""
-    value, kind = side.free[name]
-    number, named = f"{_number(value, kind)} AS v FROM {side.rows}", number_kind(name)
-    if kind.endswith("]"):
-        number = f"unnest({value}) AS v FROM {side.sample}"
-    scale = "max(v) <= 1 OR (bool_and(v * 4 = floor(v * 4)) AND max(v) <= 10)"
-    scale = f"{named == 'amount'} OR NOT ({scale} OR count(DISTINCT v) <= 11)"
-    sql = f"SELECT min(v) > 0 AND ({scale}) FROM (SELECT {number})"
-    return named != "grade" and bool(side.value(sql))
-
-
-def _are_grades(pair: Pair, side: Reading, name: str) -> bool:
-    """Is it a list with a number for each judged id, and not for each id of the run?"""
-    kind, lists, ranked = side.source.columns[name], side.table.lists, pair.run.table.lists
-    if not lists or name in side.used or not (kind.endswith("]") and is_number(kind[:-2])):
-        return False
-    judged = list_side(name) == "qrels" or says(name, "rel")
-    named = number_kind(name)
-    if named == "place" or (not judged and (says(name, "ordering") or named == "amount")):
-        return False
-    value = quote(name)
-    fits = f"bool_and(len({value}) IS NOT DISTINCT FROM len({lists.sql}))"
-    if ranked and pair.is_one_table and pair.run.kind.endswith("]") and not judged:
-        fits += f" AND NOT bool_and(len({value}) IS NOT DISTINCT FROM len({ranked.sql}))"
-    low, high = f"min(list_min({value}))", f"max(list_max({value}))"
-    sql = f"SELECT {fits} AND NOT ({low} = {high} AND {low} >= 1) FROM {side.sample}"
-    return bool(side.value(sql))
-
-
-def _grades_of_ids(pair: Pair, side: Reading, name: str) -> Call:
-    """How to read an object {id: grade} that has all judged ids; nothing if it is none.
-
-    One that has more ids is a table of judgments. One that has all ids of the run too is a score,
-    unless its name says that it has grades.
-    """
-    lists, ranked = side.table.lists, pair.run.table.lists if pair.is_one_table else None
-    kind, entries = number_kind(name), f"map_from_entries({entries_of(name)})"
-    if not lists or name in side.used or not is_map(side.source, name) or kind == "amount":
-        return {}
-    ids = "list_transform({0.sql}, lambda x_: CAST({0.item} AS VARCHAR))".format
-    judged, shown = ids(lists), ids(ranked) if ranked else "[]"
-    fits = [f"list_has_all(map_keys({entries}), {x})" for x in (judged, shown)]
-    fits.append(f"cardinality({entries}) = len({judged})")
-    sql = ", ".join(f"bool_and(coalesce({x}, {judged} IS NULL))" for x in fits)
-    has_all, has_shown, same = side.session.row(f"SELECT {sql} FROM {side.sample}")
-    ranks = says(name, "ordering") or (has_shown and ranked is not None)
-    ranks = ranks and kind != "grade" and list_side(name) != "qrels"
-    scale = "min(v) >= 0 AND (max(v) <= 1 OR (bool_and(v = floor(v)) AND count(DISTINCT v) < 12))"
-    scale += f" AND NOT ({same} AND min(v) = max(v) AND min(v) >= 1)"
-    rows = f"SELECT unnest(map_values({entries})) AS v FROM {side.sample}"
-    if not has_all or ranks or not side.value(f"SELECT {scale} FROM ({rows})"):
-        return {}
-    return {"rel": name} if same else pair.named_items(qrels=name)
-
-
 def _other_lists(pair: Pair) -> Iterator[str]:
     """Other lists with ids of the run."""
     run, qrels = pair.run, pair.qrels
@@ -509,7 +333,7 @@ DOUBTS: Sequence[Doubt] = (
     _split_by_type,
     shared_column,
     other_orders,
-    _grades,
+    possible_grades,
     _order_of_lists,
     _order_of_scores,
     part_of_key,
