@@ -34,8 +34,12 @@ CREATE OR REPLACE MACRO rankql_number_text(value) AS
 -- Is it text, or a list of text? typeof() of a column is constant, so this costs nothing.
 CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) SIMILAR TO '(?s)(VARCHAR|ENUM|JSON).*';
 
--- Text or bits, or a list of them: DuckDB casts both to numbers, bits to that of their memory.
-CREATE OR REPLACE MACRO rankql_holds_no_numbers(value) AS typeof(value) SIMILAR TO '(?s)(VARCHAR|ENUM|JSON|BIT).*';
+-- Is its type one of numbers? Those of text, bits and booleans are not, although DuckDB casts them to numbers if it is told to. The
+-- type is constant, so this costs nothing, and it is planned in a quarter of the time of a regular expression on typeof().
+CREATE OR REPLACE MACRO rankql_is_numeric(value) AS can_cast_implicitly(value, NULL::DOUBLE);
+
+-- Grades and amounts may be true or false.
+CREATE OR REPLACE MACRO rankql_holds_no_numbers(value) AS NOT (rankql_is_numeric(value) OR typeof(value) = 'BOOLEAN');
 
 CREATE OR REPLACE MACRO rankql_is_list(value) AS typeof(value) SIMILAR TO '(?s).*\]|"NULL"';
 
@@ -53,9 +57,10 @@ CREATE OR REPLACE MACRO rankql_refuse_literal(value, name) AS
 -- The name of a type in an error.
 CREATE OR REPLACE MACRO rankql_kind(value) AS regexp_replace(typeof(value), '(?s)^(VARCHAR|ENUM|JSON).*', 'text');
 
--- The text of the error for a column of text or bits.
+-- The text of the error for a column of another type. One text for all types, because a CASE takes longer to plan.
 CREATE OR REPLACE MACRO rankql_no_number(value, name) AS
-    name || ' must be a number, not ' || rankql_kind(value) || '. Cast it first';
+    name || ' must be a number, not ' || rankql_kind(value)
+    || '. Cast it first. Times: row_number() OVER (PARTITION BY query ORDER BY shown_at) in a subquery, or epoch(shown_at) as the score. Ids and words: click_id IS NOT NULL, or CASE';
 
 -- Is the number not NaN? DuckDB 2.0 answers isnan() of Parquet columns from statistics, which leave NaN out.
 CREATE OR REPLACE MACRO rankql_no_nan(value) AS isfinite(value) OR isinf(value);
@@ -65,7 +70,7 @@ CREATE OR REPLACE MACRO rankql_no_nan(value) AS isfinite(value) OR isinf(value);
 
 -- An option as DOUBLE, NULL if it is not a number.
 CREATE OR REPLACE MACRO rankql_option(value) AS
-    CASE WHEN typeof(value) <> 'VARCHAR' THEN TRY_CAST(value AS DOUBLE) END;
+    CASE WHEN rankql_is_numeric(value) THEN TRY_CAST(value AS DOUBLE) END;
 
 CREATE OR REPLACE MACRO rankql_threshold(threshold) AS
     CASE WHEN isfinite(rankql_option(threshold)) THEN rankql_option(threshold)
@@ -81,7 +86,7 @@ CREATE OR REPLACE MACRO rankql_flag(value, name) AS
 -- used, which would add three CASE.
 CREATE OR REPLACE MACRO rankql_cutoff(k) AS
     CASE WHEN k IS NULL THEN 9007199254740992::DOUBLE
-         WHEN typeof(k) NOT IN ('VARCHAR', 'BOOLEAN') AND TRY_CAST(k AS DOUBLE) BETWEEN 1 AND 9007199254740992
+         WHEN rankql_is_numeric(k) AND TRY_CAST(k AS DOUBLE) BETWEEN 1 AND 9007199254740992
               AND TRY_CAST(k AS DOUBLE) = floor(TRY_CAST(k AS DOUBLE)) THEN TRY_CAST(k AS DOUBLE)
          ELSE rankql_refuse('k must be a whole number from 1, not ' || rankql_number_text(k)
                           || '. Leave k out for the complete ranking')
@@ -148,7 +153,7 @@ CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS
 
 CREATE OR REPLACE MACRO rankql_refuse_pos(pos, name) AS
     rankql_refuse(name || ' must be a whole number from 1, not ' || rankql_text(pos)
-                || CASE WHEN pos = 0 THEN '. Position 1 is the top: add 1'
+                || CASE WHEN pos = 0 THEN '. Position 1 is the top: add 1, or is the order rel, pos?'
                         WHEN isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) <> floor(CAST(pos AS DOUBLE))
                         THEN '. If it is a score, rank by it first, as ndcg_by_score does'
                         WHEN CAST(pos AS DOUBLE) > 9007199254740992 THEN '. Use NULL for items that were not retrieved' ELSE '' END);
@@ -156,7 +161,7 @@ CREATE OR REPLACE MACRO rankql_refuse_pos(pos, name) AS
 -- The position as DOUBLE, NULL beyond the cutoff and if not retrieved. isfinite() finds NaN, see rankql_no_nan.
 CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
     CASE WHEN rankql_is_literal(pos) THEN rankql_refuse_literal(pos, name)
-         WHEN rankql_holds_no_numbers(pos) THEN rankql_refuse(rankql_no_number(pos, name))
+         WHEN NOT rankql_is_numeric(pos) THEN rankql_refuse(rankql_no_number(pos, name))
          WHEN CAST(pos AS DOUBLE) < 1 OR CAST(pos AS DOUBLE) > 9007199254740992 OR typeof(pos) NOT LIKE '%INT%' AND NOT (
               isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE)))
          THEN rankql_refuse_pos(pos, name)
@@ -343,7 +348,8 @@ CREATE OR REPLACE MACRO rankql_near_one(value) AS
 -- An error if a type is not that of a list of numbers, else NULL.
 CREATE OR REPLACE MACRO rankql_refuse_type(type) AS list_transform([type], lambda type: CASE
     WHEN type SIMILAR TO '(?s)(VARCHAR|ENUM|JSON).*' THEN rankql_refuse('rel must be a number, not text. Cast it first')
-    WHEN type LIKE 'BIT%' THEN rankql_refuse('rel must be a number, not ' || type || '. Cast it first') END)[1];
+    WHEN type SIMILAR TO '(?s)(BIT|BLOB|UUID|DATE|TIME|INTERVAL|STRUCT|MAP|UNION).*|.*\].*\]'
+    THEN rankql_refuse('rel must be a number, not ' || type || '. Cast it first') END)[1];
 
 -- The grades of a list, each checked.
 CREATE OR REPLACE MACRO rankql_grades(rels) AS
@@ -368,7 +374,9 @@ CREATE OR REPLACE MACRO rankql_ideal(ideal, rels, every) AS
                          || '. Pass the grades of all judged items, retrieved or not') END)[1] END;
 
 -- Where the first k of a list end.
-CREATE OR REPLACE MACRO rankql_end(k) AS CAST(rankql_cutoff(k) AS BIGINT);
+CREATE OR REPLACE MACRO rankql_end(k) AS CAST(
+    CASE WHEN rankql_is_list(k) AND typeof(k) <> '"NULL"' THEN rankql_refuse('k must be a whole number from 1, not a list. The list '
+        || 'forms take one list, the grades in rank order: list_ndcg(list(rel ORDER BY pos), 10)') ELSE rankql_cutoff(k) END AS BIGINT);
 
 -- The arguments of a list form, checked.
 CREATE OR REPLACE MACRO rankql_arguments(rels, ideal, k, every := false) AS
