@@ -591,10 +591,10 @@ CREATE OR REPLACE MACRO rankql_only(value, item, name) AS
 
 -- A value of a column, which must be there. `found` is the type of a struct of it and of __rankql_none; `kinds` those of it
 -- and of other columns, whose `arguments` are named if they lack.
-CREATE OR REPLACE MACRO rankql_there(value, found, names, label, arguments, kinds := ['STRUCT(__rankql_none'], ids := '*') AS
+CREATE OR REPLACE MACRO rankql_there(value, found, names, label, arguments, kinds := ['STRUCT(__rankql_none'], macro := 'ranked_table', ids := '*') AS
     CASE WHEN found NOT LIKE 'STRUCT(__rankql_none%' THEN value
          ELSE rankql_fail(list_transform([list_filter(list_zip(names, arguments, kinds), lambda e: e[3] LIKE 'STRUCT(__rankql_none%')], lambda lacks:
-             'ranked_table needs ' || array_to_string(list_transform(lacks, lambda e: e[2]), ', ') || ': ' || label || ' has no column '''
+             macro || ' needs ' || array_to_string(list_transform(lacks, lambda e: e[2]), ', ') || ': ' || label || ' has no column '''
              || array_to_string(list_transform(lacks, lambda e: e[1]), ''' and no column ''') || '''. Name '
              || CASE WHEN len(lacks) > 1 THEN 'columns: ' ELSE 'a column: ' END
              || array_to_string(list_transform(lacks, lambda e: e[2]), ' :=, ') || ' :='
@@ -636,8 +636,8 @@ CREATE OR REPLACE MACRO rankql_lacking_key(keys, query) AS
 
 -- The rows of a run or of judgments, one per query and item. The value is a position or a grade. It is 1 in a table that has
 -- no column `rel` and none but those that are named.
-CREATE OR REPLACE MACRO rankql_items(source, label, query, item, value, argument, attributes) AS TABLE
-    SELECT q, k, i, rankql_only(v, i, label) AS v FROM (
+CREATE OR REPLACE MACRO rankql_items(source, label, query, item, value, argument, attributes, system := NULL) AS TABLE
+    SELECT s, q, k, i, rankql_only(v, i, label) AS v FROM (
         SELECT rankql_not_null(rankql_there(q, q_type, [rankql_query_name(query), item, value], label, ['query', 'item', argument],
                                             [q_type, i_type, CASE WHEN rankql_is_one(argument, value, v_type, o_type) THEN '' ELSE v_type END]),
                                rankql_query_name(query), label) AS q,
@@ -647,23 +647,26 @@ CREATE OR REPLACE MACRO rankql_items(source, label, query, item, value, argument
                     ELSE rankql_there(k, 'STRUCT(__rankql_none', [rankql_lacking_key(k, query)], label, ['query']) END AS k,
                rankql_not_null(rankql_there(i, i_type, [item, value], label, ['item', argument],
                                             [i_type, CASE WHEN rankql_is_one(argument, value, v_type, o_type) THEN '' ELSE v_type END]), item, label) AS i,
+               CASE WHEN system IS NULL THEN NULL WHEN rankql_absent(typeof(s), system) IS NULL THEN s
+                    ELSE rankql_there(s, 'STRUCT(__rankql_none', [rankql_absent(typeof(s), system)], label, ['system']) END AS s,
                CASE WHEN rankql_is_one(argument, value, v_type, o_type) THEN 1
                     ELSE rankql_there(v, v_type, [value], label, [argument], ids := array_to_string(list_append(rankql_names(query), item), ', ')) END AS v
         FROM (SELECT coalesce(*COLUMNS(lambda name: lower(name) IN (lower(rankql_query_name(query)), '__rankql_none'))) AS q,
                      coalesce(*COLUMNS(lambda name: lower(name) IN (lower(item), '__rankql_none'))) AS i,
                      coalesce(*COLUMNS(lambda name: lower(name) IN (lower(value), '__rankql_none'))) AS v,
                      struct_pack(*COLUMNS(lambda name: name = '__rankql_none' OR rankql_is_key(name, query))) AS k,
+                     struct_pack(*COLUMNS(lambda name: name = '__rankql_none' OR rankql_is_in(name, system))) AS s,
                      typeof(struct_pack(*COLUMNS(lambda name: lower(name) IN (lower(rankql_query_name(query)), '__rankql_none')))) AS q_type,
                      typeof(struct_pack(*COLUMNS(lambda name: lower(name) IN (lower(item), '__rankql_none')))) AS i_type,
                      typeof(struct_pack(*COLUMNS(lambda name: lower(name) IN (lower(value), '__rankql_none')))) AS v_type,
                      typeof(struct_pack(*COLUMNS(lambda name: name = '__rankql_none' OR rankql_is_in(name, attributes)))) AS b_type,
                      typeof(struct_pack(*COLUMNS(lambda name: lower(name) NOT IN (
                         lower(rankql_query_name(query)), lower(item), '__rankql_zero') AND NOT rankql_is_key(name, query)
-                        AND NOT rankql_is_in(name, attributes)))) AS o_type
+                        AND NOT rankql_is_in(name, attributes) AND NOT rankql_is_in(name, system)))) AS o_type
               FROM (SELECT *, 0 AS __rankql_zero, NULL AS __rankql_none FROM query_table(source)))
         WHERE CASE WHEN label = 'run' AND rankql_absent(b_type, attributes) IS NOT NULL
                    THEN rankql_there(true, 'STRUCT(__rankql_none', [rankql_absent(b_type, attributes)], label, ['by']) ELSE true END)
-    GROUP BY q, k, i;
+    GROUP BY s, q, k, i;
 
 -- The attributes of the queries of a run, as columns of the struct `b`.
 CREATE OR REPLACE MACRO rankql_attributes(source, query, attributes) AS TABLE
@@ -681,28 +684,46 @@ CREATE OR REPLACE MACRO rankql_attributes(source, query, attributes) AS TABLE
 CREATE OR REPLACE MACRO rankql_handed(name, slice) AS
     name NOT IN ('s', 'a', 'b') AND (slice IS NOT NULL OR name <> 'slice');
 
+-- A column by its name, or the first one if the table does not have it; and its type, as rankql_there asks for it.
+CREATE OR REPLACE MACRO rankql_has_field(row_, name) AS rankql_names_field(lower(typeof(row_)[8:-2]), lower(name));
+CREATE OR REPLACE MACRO rankql_field_of(row_, name) AS
+    struct_extract(row_, CASE WHEN rankql_has_field(row_, name) THEN name
+        ELSE replace(regexp_extract(typeof(row_)[8:-2], '^("(?:[^"]|"")*"|[^ ]+) ', 1), '"', '') END);
+CREATE OR REPLACE MACRO rankql_kind_of(row_, name) AS CASE WHEN name IS NULL OR rankql_has_field(row_, name) THEN '' ELSE 'STRUCT(__rankql_none' END;
+
 -- Columns are named by text.
 CREATE OR REPLACE MACRO ranked(scores, query := 'query', item := 'item', score := 'score') AS TABLE
     SELECT unnest(rankql_row),
-        CASE WHEN rankql_score(struct_extract(rankql_row, score)) IS NOT NULL THEN row_number() OVER (
-            PARTITION BY CASE WHEN query IS NOT NULL THEN struct_extract(rankql_row, query) END
-            ORDER BY struct_extract(rankql_row, score) DESC NULLS LAST,
-                     rankql_bytes(struct_extract(rankql_row, item)) DESC NULLS LAST) END AS pos
+        CASE WHEN rankql_score(rankql_field_of(rankql_row, score)) IS NOT NULL THEN row_number() OVER (
+            PARTITION BY CASE WHEN query IS NOT NULL THEN rankql_field_of(rankql_row, query) END
+            ORDER BY rankql_field_of(rankql_row, score) DESC NULLS LAST,
+                     rankql_bytes(rankql_field_of(rankql_row, item)) DESC NULLS LAST) END AS pos
     FROM query_table(scores) AS rankql_row
-    WHERE CASE WHEN rankql_names_field(lower(typeof(rankql_row)[8:-2]), 'pos')
-               THEN rankql_fail('the table has a column ''pos'' already: drop or rename it') ELSE true END;
+    WHERE CASE WHEN rankql_has_field(rankql_row, 'pos') THEN rankql_fail('the table has a column ''pos'' already: drop or rename it')
+               ELSE rankql_there(true, rankql_kind_of(rankql_row, query) || rankql_kind_of(rankql_row, item) || rankql_kind_of(rankql_row, score),
+                                 [query, item, score], 'the table', ['query', 'item', 'score'],
+                                 [rankql_kind_of(rankql_row, query), rankql_kind_of(rankql_row, item), rankql_kind_of(rankql_row, score)], 'ranked') END;
 COMMENT ON MACRO TABLE ranked IS 'The table with `pos`, the position of each item by its score within its query.';
 
--- `pos` is NULL for items of the judgments only, `rel` for items of the run only.
+-- `pos` is NULL for items of the judgments only, `rel` for items of the run only. Each system has all judgments. UNION ALL makes ids of
+-- two types text, which a join refuses; its second part is empty.
 CREATE OR REPLACE MACRO ranked_table(
-    run, judgments, query := 'query', item := 'item', rel := 'rel', pos := 'pos', "by" := NULL
+    run, judgments, query := 'query', item := 'item', rel := 'rel', pos := 'pos', "by" := NULL, system := NULL
 ) AS TABLE
+    WITH __rankql_run AS (FROM rankql_items(run, 'run', query, item, pos, 'pos', "by", system := system)),
+         __rankql_judgments AS (FROM rankql_items(judgments, 'judgments', query, item, rel, 'rel', "by")),
+         __rankql_systems AS (SELECT DISTINCT s FROM __rankql_run WHERE system IS NOT NULL)
     SELECT COLUMNS(lambda name: name IN ('item', 'rel', 'pos') OR rankql_is_key(name, query) OR rankql_is_in(name, "by")
-                                OR name = 'query' AND rankql_query_name(query) <> '__rankql_zero')
-    FROM (SELECT q AS query, unnest(k), unnest(b), i AS item, r AS rel, CAST(rankql_pos(p, NULL, pos) AS BIGINT) AS pos
-          FROM (SELECT q, k, i, v AS p FROM rankql_items(run, 'run', query, item, pos, 'pos', "by"))
-               FULL JOIN (SELECT q, k, i, v AS r FROM rankql_items(judgments, 'judgments', query, item, rel, 'rel', "by"))
-               USING (q, k, i) LEFT JOIN rankql_attributes(run, query, "by") USING (q, k));
+                                OR rankql_is_in(name, system) OR name = 'query' AND rankql_query_name(query) <> '__rankql_zero')
+    FROM (SELECT unnest(s), q AS query, unnest(k), unnest(b), i AS item, r AS rel, CAST(rankql_pos(p, NULL, pos) AS BIGINT) AS pos
+          FROM (SELECT coalesce(a_.s, b_.s) AS s, coalesce(a_.q, b_.q) AS q, coalesce(a_.k, b_.k) AS k, coalesce(a_.i, b_.i) AS i,
+                       a_.v AS p, b_.v AS r
+                FROM (FROM __rankql_run UNION ALL SELECT NULL, q, k, i, NULL FROM __rankql_judgments WHERE false) AS a_
+                     FULL JOIN (SELECT e_.s, q, k, i, v FROM __rankql_judgments LEFT JOIN __rankql_systems AS e_ ON true
+                                UNION ALL SELECT s, q, k, i, NULL FROM __rankql_run WHERE false) AS b_
+                     ON a_.q = b_.q AND a_.k = b_.k AND a_.i = b_.i AND (system IS NULL OR a_.s = b_.s))
+               LEFT JOIN (FROM rankql_attributes(run, query, "by") UNION ALL
+                          SELECT q, k, NULL FROM __rankql_judgments WHERE false) USING (q, k));
 COMMENT ON MACRO TABLE ranked_table IS 'One row per query and item of a run and its judgments, with `rel` and `pos`.';
 
 -- Documents below a dropped chunk move up by the number of dropped chunks above them.
