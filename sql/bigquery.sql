@@ -26,7 +26,7 @@ export function initialState() {
 function addRow(s, rel, pos, k) {
   if (k !== null && !isWhole(k)) fail(`k must be a whole number from 1, not ${k}. Pass NULL for the complete ranking`);
   if (pos !== null && !isWhole(pos)) {
-    fail(`pos must be a whole number from 1, not ${pos}` + (pos === 0 ? '. Position 1 is the top: add 1' : ''));
+    fail(`pos must be a whole number from 1, not ${pos}` + (pos === 0 ? '. Position 1 is the top: add 1, or is the order rel, pos?' : ''));
   }
   if (rel !== null && !Number.isFinite(rel)) fail(`rel must be a finite number, not ${rel}`);
   if (pos !== null && (k === null || pos <= k)) s.shown.push(pos);

@@ -17,9 +17,13 @@ CREATE OR REPLACE MACRO rr(rel, pos, k := NULL, threshold := 1) AS
     coalesce(1 / rankql_first_pos(rel, pos, k, threshold), 0) / CASE WHEN rankql_relevant_count(rel, threshold) > 0 THEN 1 END;
 COMMENT ON MACRO rr IS 'Reciprocal rank: 1 / the position of the first relevant item in the first k positions.';
 
--- Only says what to write: without it, DuckDB suggests err.
+-- Only say what to write: without them, DuckDB suggests err, recall_at and mean.
 CREATE OR REPLACE MACRO mrr(rel, pos, k := NULL, threshold := 1) AS
     rankql_fail('mrr is the mean of rr over the queries: use avg(rr(...)), with rr(rel, pos, k) by query');
+CREATE OR REPLACE MACRO mean_reciprocal_rank(rel, pos, k := NULL, threshold := 1) AS
+    rankql_fail('mean_reciprocal_rank is the mean of rr over the queries: use avg(rr(...)), with rr(rel, pos, k) by query');
+CREATE OR REPLACE MACRO reciprocal_rank(rel, pos, k := NULL, threshold := 1) AS
+    rankql_fail('reciprocal_rank is rr here: use rr(rel, pos, k)');
 
 CREATE OR REPLACE MACRO arhr(rel, pos, k := NULL, threshold := 1) AS
     rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN

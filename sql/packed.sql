@@ -59,7 +59,7 @@ CREATE OR REPLACE MACRO rankql_mark(rel, pos, k, threshold) AS
 -- The same, checked; NULL beyond the cutoff and if not retrieved.
 CREATE OR REPLACE MACRO rankql_row_bits(rel, pos, k, threshold) AS
     CASE WHEN rankql_is_literal(pos) THEN rankql_refuse_literal(pos, 'pos')
-         WHEN rankql_holds_no_numbers(pos) THEN rankql_refuse(rankql_no_number(pos, 'pos'))
+         WHEN NOT rankql_is_numeric(pos) THEN rankql_refuse(rankql_no_number(pos, 'pos'))
          WHEN rankql_holds_no_numbers(rel) THEN rankql_refuse(rankql_no_number(rel, 'rel'))
          WHEN rankql_unchecked(pos) < 1 OR rankql_unchecked(pos) > 9007199254740992 OR typeof(pos) NOT LIKE '%INT%' AND NOT (
               isfinite(rankql_unchecked(pos)) AND rankql_unchecked(pos) = floor(rankql_unchecked(pos)))

@@ -53,7 +53,7 @@ BEGIN
         THEN 'k must be a whole number from 1, not ' || rankql_text(k) || '. Leave k out for the complete ranking'
         WHEN pos < 1 OR pos > 9007199254740992 OR pos <> floor(pos)
         THEN 'pos must be a whole number from 1, not ' || rankql_text(pos) || CASE
-            WHEN pos = 0 THEN '. Position 1 is the top: add 1'
+            WHEN pos = 0 THEN '. Position 1 is the top: add 1, or is the order rel, pos?'
             WHEN pos <> floor(pos) THEN '. If it is a score, rank by it first, with row_number()' ELSE '' END
         WHEN abs(rel) > 1.7976931348623157e308 THEN 'rel must be a finite number, not ' || rankql_text(rel)
         ELSE 'k must be the same in all rows of a group, not ' || rankql_text(was) || ' and ' || rankql_text(k) END);

@@ -27,8 +27,8 @@
 --   micro_f1_at(rel, pos, k)          of all rankings: 2 * the sum of hits / the sum of k + R
 --
 -- What is divided by R is NULL if nothing is relevant. list_ap(rels, k) has the grades in rank order, and
--- ap_by_score(rel, score, item, k) ranks by score. hr, hit_rate, hits_at, success, p_at, precision_k, map_at and ndcg_at only say
--- what to write, as mrr does.
+-- ap_by_score(rel, score, item, k) ranks by score. hr, hit_rate, hits_at, success, p_at, precision_k, map_at,
+-- average_precision, mean_average_precision and ndcg_at only say what to write, as mrr does.
 
 -- What the hits are divided by.
 CREATE OR REPLACE MACRO rankql_denominator(relevant, retrieved, k, denominator) AS CASE rankql_text(denominator)
@@ -78,6 +78,8 @@ CREATE OR REPLACE MACRO success(rel, pos, k := NULL, threshold := 1) AS rankql_f
 CREATE OR REPLACE MACRO p_at(rel, pos, k := NULL, threshold := 1) AS rankql_fail('p_at is precision_at here: use precision_at(rel, pos, k)');
 CREATE OR REPLACE MACRO precision_k(rel, pos, k := NULL, threshold := 1) AS rankql_fail('precision_k is precision_at here: use precision_at(rel, pos, k)');
 CREATE OR REPLACE MACRO map_at(rel, pos, k := NULL, threshold := 1) AS rankql_fail('map_at is the mean of ap over the queries: use avg(ap(...)), with ap(rel, pos, k) by query');
+CREATE OR REPLACE MACRO average_precision(rel, pos, k := NULL, threshold := 1) AS rankql_fail('average_precision is ap here: use ap(rel, pos, k)');
+CREATE OR REPLACE MACRO mean_average_precision(rel, pos, k := NULL, threshold := 1) AS rankql_fail('mean_average_precision is the mean of ap over the queries: use avg(ap(...)), with ap(rel, pos, k) by query');
 CREATE OR REPLACE MACRO ndcg_at(rel, pos, k := NULL, threshold := 1) AS rankql_fail('ndcg_at is ndcg here: use ndcg(rel, pos, k)');
 
 CREATE OR REPLACE MACRO r_precision(rel, pos, k := NULL, threshold := 1) AS
@@ -269,22 +271,27 @@ CREATE OR REPLACE MACRO rankql_denominators(rel, pos, k, threshold, query, denom
     WHEN 'min' THEN rankql_hits_wanted(rel, pos, k, threshold, query)
     ELSE rankql_refuse('denominator must be ''k'', ''retrieved'' or ''min'', not ' || rankql_text(denominator)) END;
 
+-- 0. A column there is that of the queries, whose place is after the threshold. In a struct, a column has the alias of its field.
+CREATE OR REPLACE MACRO rankql_one_threshold(threshold) AS coalesce(max(CASE WHEN alias({'a': threshold}) = 'struct_pack(a)'
+    THEN rankql_refuse('threshold must be one number, not a column. Name the argument: query := or threshold :=') END), 0);
+
 CREATE OR REPLACE MACRO micro_precision_at(
     rel, pos, k := NULL, threshold := 1, query := NULL, denominator := 'k'
 ) AS
     coalesce(count(rankql_hit_pos(rel, pos, k, threshold))
-             / greatest(rankql_denominators(rel, pos, k, threshold, query, denominator), 1), 0);
+             / greatest(rankql_denominators(rel, pos, k, threshold, query, denominator), 1), 0) + rankql_one_threshold(threshold);
 COMMENT ON MACRO micro_precision_at IS 'Micro precision: the hits of all rankings, divided by k times the number of rankings.';
 
 -- `query` changes nothing: it may stand here as in micro_precision_at.
 CREATE OR REPLACE MACRO micro_recall_at(rel, pos, k := NULL, threshold := 1, query := NULL) AS
-    rankql_recall(rel, pos, k, threshold) + rankql_one_k(k);
+    rankql_recall(rel, pos, k, threshold) + rankql_one_k(k) + rankql_one_threshold(threshold);
 COMMENT ON MACRO micro_recall_at IS 'Micro recall: the share of the relevant items of all rankings in their first k positions.';
 
 CREATE OR REPLACE MACRO micro_f1_at(rel, pos, k := NULL, threshold := 1, query := NULL, denominator := 'k') AS
     CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
         2 * count(rankql_hit_pos(rel, pos, k, threshold))
-        / (rankql_denominators(rel, pos, k, threshold, query, denominator) + rankql_relevant(rel, threshold)) END;
+        / (rankql_denominators(rel, pos, k, threshold, query, denominator) + rankql_relevant(rel, threshold)) END
+    + rankql_one_threshold(threshold);
 COMMENT ON MACRO micro_f1_at IS 'Micro F1: the harmonic mean of micro precision and micro recall.';
 
 

@@ -45,7 +45,7 @@ class Ranking:  # the judged items, and the positions within k
         if k is not None and not is_whole(k):
             fail(f'k must be a whole number from 1, not {k:g}. Pass NULL for the complete ranking')
         if pos is not None and not is_whole(pos):
-            fail(f'pos must be a whole number from 1, not {pos:g}' + ('. Position 1 is the top: add 1' if pos == 0 else ''))
+            fail(f'pos must be a whole number from 1, not {pos:g}' + ('. Position 1 is the top: add 1, or is the order rel, pos?' if pos == 0 else ''))
         if rel is not None and not math.isfinite(rel):
             fail(f'rel must be a finite number, not {rel:g}')
         if self.options not in (None, (k, *options)):

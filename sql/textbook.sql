@@ -213,12 +213,13 @@ SELECT query, CASE WHEN max(rel) >= /*threshold*/ 1 THEN
 FROM ranked GROUP BY query;
 
 -- ERR@k: the sum of stop / pos * the chance to get there, which is the product of 1 - stop over the items above: exp of the sum
--- of ln(1 - stop). stop is (2^rel - 1) / 2^max_rel; max_rel is the highest grade of the scale. NULL if no grade is positive.
-WITH s AS (SELECT query, rel, pos, CASE WHEN rel > 0 AND pos IS NOT NULL
+-- of ln(1 - stop). stop is (2^rel - 1) / 2^max_rel; max_rel is the highest grade of the scale. NULL if no grade is positive, and
+-- if one is above max_rel.
+WITH s AS (SELECT query, rel, pos, CASE WHEN rel > 0 AND rel <= /*max_rel*/ 3 AND pos IS NOT NULL
                   THEN (power(2, rel) - 1) / power(2e0, /*max_rel*/ 3) ELSE 0e0 END AS stop FROM ranked),
      l AS (SELECT query, rel, pos, stop, sum(ln(1 - stop))
                   OVER (PARTITION BY query ORDER BY pos ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS looks FROM s)
-SELECT query, CASE WHEN max(rel) > 0 THEN
+SELECT query, CASE WHEN max(rel) > 0 AND max(rel) <= /*max_rel*/ 3 THEN
     sum(CASE WHEN pos <= /*k*/ 10 THEN exp(coalesce(looks, 0)) * stop / pos ELSE 0 END) END AS err
 FROM l GROUP BY query;
 

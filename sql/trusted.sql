@@ -6,6 +6,8 @@ CREATE OR REPLACE MACRO rankql_option(value) AS CAST(value AS DOUBLE);
 
 CREATE OR REPLACE MACRO rankql_threshold(threshold) AS CAST(threshold AS DOUBLE);
 
+CREATE OR REPLACE MACRO rankql_one_threshold(threshold) AS 0;
+
 CREATE OR REPLACE MACRO rankql_cutoff(k) AS CAST(coalesce(k, 9007199254740992) AS DOUBLE);
 
 CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS

@@ -1,12 +1,16 @@
-"""The plain SQL of sql/textbook.sql computes what the macros do, on four engines."""
+"""The plain SQL of sql/textbook.sql computes what the macros do, on five engines."""
 
 import math
 import random
 import re
 import sqlite3
+import subprocess
+import tempfile
+import time
 from collections import defaultdict
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -31,6 +35,7 @@ from rankql.core.metrics.metric_record import Metric
 from rankql.core.metrics.parse import parse
 from rankql.engines import textbook
 from support import hand_cases, metric_engines, native_databases, signatures, spark_sessions
+from support.components import program
 from support.paths import ROOT
 from support.refusals import refuses
 
@@ -91,6 +96,48 @@ class Postgres:
         return self.con.execute(query).fetchall()
 
 
+class Mariadb:
+    """A server of its own, in a folder that is removed."""
+
+    def __init__(self, folder):
+        self.server, self.con = start_mariadb(folder)
+
+    def load(self, name, kinds, rows):
+        columns = ", ".join(f"{x} {kind}" for x, kind in kinds.items())
+        columns = columns.replace("TEXT", "VARCHAR(99) COLLATE utf8mb4_bin")
+        with self.con.cursor() as cursor:
+            cursor.execute(f"DROP TABLE IF EXISTS {name}")
+            cursor.execute(f"CREATE TABLE {name} ({columns})")
+            places = ", ".join(["%s"] * len(kinds))
+            cursor.executemany(f"INSERT INTO {name} VALUES ({places})", rows)
+
+    def ask(self, query):
+        with self.con.cursor() as cursor:
+            cursor.execute(query)
+            return [*cursor.fetchall()]
+
+
+def start_mariadb(folder):
+    """A server that only a socket in the folder reaches, and a connection to it."""
+    import pymysql
+
+    socket, data = f"{folder}/socket", f"{folder}/data"
+    own = ["--no-defaults", f"--datadir={data}", "--user=root"]
+    method = "--auth-root-authentication-method=normal"
+    run = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run(["mariadb-install-db", *own, method, "--skip-test-db"], check=True, **run)
+    small = ["--skip-networking", "--innodb-buffer-pool-size=32M", f"--socket={socket}"]
+    server = subprocess.Popen([program("mariadbd"), *own, *small], **run)
+    while not Path(socket).exists() and server.poll() is None:
+        time.sleep(0.1)
+    con = pymysql.connect(unix_socket=socket, user="root", autocommit=True)
+    with con.cursor() as cursor:
+        cursor.execute("CREATE DATABASE tests")
+        cursor.execute("USE tests")
+        cursor.execute("SET sql_mode = 'ANSI_QUOTES'")
+    return server, con
+
+
 class Spark:
     def __init__(self, session):
         self.session = session
@@ -114,6 +161,13 @@ def opened(name):
     if name == "Postgres":
         with native_databases.postgres() as server:
             yield Postgres(server)
+    elif name == "MariaDB":
+        with tempfile.TemporaryDirectory() as folder:
+            engine = Mariadb(folder)
+            yield engine
+            engine.con.close()
+            engine.server.terminate()
+            engine.server.wait()
     elif name == "Spark":
         yield Spark(spark_sessions.of_process())
     else:
@@ -123,6 +177,7 @@ def opened(name):
 MARKS = {
     "DuckDB": [pytest.mark.slow],
     "Postgres": [pytest.mark.postgres],
+    "MariaDB": [pytest.mark.mariadb],
     "Spark": [pytest.mark.spark],
 }
 
@@ -131,7 +186,7 @@ MARKS = {
     scope="module",
     params=[
         pytest.param(name, marks=MARKS.get(name, []), id=name)
-        for name in ("DuckDB", "SQLite", "Postgres", "Spark")
+        for name in ("DuckDB", "SQLite", "Postgres", "MariaDB", "Spark")
     ],
 )
 def engine(request):
@@ -194,6 +249,14 @@ def test_hand_checked_cases(engine):
                 wrong.append(f"{case.where}: {metric.canonical} of {case.group}: {values[g]}")
     assert not wrong, "\n".join(wrong)
     assert number >= 361
+
+
+def test_a_grade_above_the_scale_is_undefined(engine):
+    """In every database, whatever its logarithm of a negative number is."""
+    rows = [(1, 4.0, 1.0), (1, 1.0, 2.0), (2, 3.0, 1.0), (3, 5.0, None), (3, 1.0, 1.0)]
+    engine.load("ranked", {"query": "INT", "rel": "DOUBLE", "pos": "DOUBLE"}, rows)
+    values = dict(engine.ask(rankql.plain_sql("ERR(max_rel=3)@10")))
+    assert values == {1: None, 2: 7 / 8, 3: None}
 
 
 # Random groups, against the macros

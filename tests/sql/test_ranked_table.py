@@ -170,3 +170,55 @@ def test_clicks_are_relevant_once_or_by_a_grade_of_1():
     assert (
         con.sql("FROM ranked_table('shown', 'one', rel := '1') ORDER BY item").fetchall() == graded
     )
+
+
+def test_each_system_has_all_judgments(con):
+    """As evaluate counts them: an item that one system shows alone is missed by the other."""
+    con.execute(
+        "CREATE OR REPLACE TABLE systems AS FROM (VALUES ('a', 'q', 'x', 1), ('b', 'q', 'y', 1), "
+        "('b', 'q', 'x', 2), ('b', 'r', 'z', 1)) AS t (model, query, item, pos)"
+    )
+    con.execute(
+        "CREATE OR REPLACE TABLE qrels AS FROM (VALUES ('q', 'x', 1), ('q', 'y', 2), "
+        "('r', 'z', 1)) AS t (query, item, rel)"
+    )
+    for system in ("'model'", "['Model']"):
+        table = f"ranked_table('systems', 'qrels', system := {system})"
+        means = con.sql(
+            f"SELECT model, avg(v) FROM (SELECT model, query, ap(rel, pos) AS v FROM {table} "
+            "GROUP BY model, query) GROUP BY model ORDER BY model"
+        ).fetchall()
+        runs, qrels = con.table("systems").pl(), con.table("qrels").pl()
+        expected = rankql.evaluate(runs, qrels, "AP", system="model").summary
+        assert means == list(zip(expected["system"], expected["mean"], strict=True))
+    with pytest.raises(duckdb.Error, match="ranked_table needs system: run has no column 'arm'"):
+        con.sql("FROM ranked_table('systems', 'qrels', system := 'arm')").fetchall()
+    con.execute("CREATE OR REPLACE TABLE none AS FROM systems WHERE false")
+    rows = con.sql("SELECT count(*), count(pos) FROM ranked_table('none', 'qrels')").fetchall()
+    assert rows == [(3, 0)]
+
+
+@pytest.mark.parametrize("kinds", [("VARCHAR", "INTEGER"), ("INTEGER", "VARCHAR")])
+def test_ids_of_two_types_are_compared_as_text(con, kinds):
+    of_run, of_judgments = kinds
+    for name, kind, column in (("shown", of_run, "pos"), ("wanted", of_judgments, "rel")):
+        con.execute(
+            f"CREATE OR REPLACE TABLE {name} AS SELECT CAST(q AS {kind}) AS query, "
+            f"CAST(i AS {kind}) AS item, 1 AS {column}, 'DE' AS land "
+            "FROM (VALUES ('1', '10'), ('2', '20')) AS t (q, i)"
+        )
+    con.execute("UPDATE shown SET item = '30' WHERE query = '2'")
+    rows = con.sql("FROM ranked_table('shown', 'wanted', by := 'land') ORDER BY ALL").fetchall()
+    assert rows == [
+        ("1", "DE", "10", 1, 1), ("2", "DE", "20", 1, None), ("2", "DE", "30", None, 1),
+    ]  # fmt: skip
+
+
+def test_ranked_names_the_columns_that_it_lacks(con):
+    con.execute("CREATE OR REPLACE TABLE raw AS SELECT 'q' AS qid, 'a' AS item, 0.5 AS points")
+    lacks = "ranked needs query, score: the table has no column 'query' and no column 'score'"
+    with pytest.raises(duckdb.Error, match=lacks):
+        con.sql("FROM ranked('raw')").fetchall()
+    call = "FROM ranked('raw', query := {}, score := 'POINTS')"
+    for query in ("'qid'", "NULL"):
+        assert con.sql(call.format(query)).fetchall()[0][-1] == 1

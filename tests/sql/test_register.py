@@ -191,6 +191,8 @@ def test_a_macro_of_the_user_in_the_schema_is_left_alone(con, name):
 # Names that people type, and the macros that their errors name.
 TYPED = dict.fromkeys(("hr", "hit_rate", "hits_at", "success"), "hit_at")
 TYPED |= {"p_at": "precision_at", "precision_k": "precision_at", "map_at": "ap", "ndcg_at": "ndcg"}
+TYPED |= dict.fromkeys(("reciprocal_rank", "mean_reciprocal_rank"), "rr")
+TYPED |= dict.fromkeys(("average_precision", "mean_average_precision"), "ap")
 
 
 @pytest.mark.slow

@@ -80,6 +80,9 @@ COMPONENTS = {
     # Its test installs another DuckDB with the extension.
     "ducklake": Component((), (("uv",),)),
     "lakes": Component(("deltalake", "pyiceberg")),
+    "mariadb": Component(
+        ("pymysql",), (("mariadbd",),), f"{EXTRA} && apt-get install mariadb-server"
+    ),
     "notebooks": Component(("ipykernel", "marimo", "nbclient", "nbformat")),
     "npm": Component((), (("npm",), ("node",)), "apt-get install npm"),
     "package": Component(("build", "check_wheel_contents", "twine"), (("uv",),)),

@@ -207,7 +207,7 @@ def complaint(run):
     try:
         return f"no error but {run()}"
     except duckdb.ConversionException as error:
-        return database_message(error)
+        return database_message(error).partition(". Times: ")[0]  # remedies in SQL
     except rankql.RankqlError as error:
         # polars appends the expression in which a function of ours raised.
         return str(error).partition("\n\nThis error occurred in the following expression")[0]

@@ -150,6 +150,7 @@ def check_rel(values: pl.Series, max_rel: float | None = None, stop: str = "exp2
 def check_pos(values: pl.Series, name: str = "pos") -> None:
     """The positions: whole and from 1."""
     require_number_type(name, values.dtype)
+    require(values.dtype != pl.Boolean, f"{name} must be a number, not Boolean. Cast it first")
     if values.dtype.is_integer():
         least, most = values.min(), values.max()
         if least is None or (least >= 1 and most <= LAST_POSITION):  # type: ignore[operator]
@@ -168,7 +169,7 @@ def _describe_grade(value: float) -> str:
 def _describe_place(value: float) -> str:
     """What to do about a number that is no position."""
     if value == 0:
-        return ". Position 1 is the top: add 1"
+        return ". Position 1 is the top: add 1, or is the order rel, pos?"
     if not value <= LAST_POSITION:  # or NaN
         return ". Use NULL for items that were not retrieved"
     is_score = value % 1

@@ -304,7 +304,10 @@ def require_duckdb(con: Any) -> duckdb.DuckDBPyConnection | None:
 
 
 # Macros that only say what to write. They give way to functions of the user.
-_HINTS = ("mrr", "hr", "hit_rate", "hits_at", "success", "p_at", "precision_k", "map_at", "ndcg_at")
+_HINTS = (
+    "mrr", "mean_reciprocal_rank", "reciprocal_rank", "hr", "hit_rate", "hits_at", "success",
+    "p_at", "precision_k", "map_at", "average_precision", "mean_average_precision", "ndcg_at",
+)  # fmt: skip
 
 
 def _refuse_foreign(con: duckdb.DuckDBPyConnection, schema: str | None) -> list[str]:

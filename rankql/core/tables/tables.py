@@ -294,7 +294,8 @@ class Table:
         name = self.roles[role]
         kind = self.columns[name]
         text = self.text and is_text(kind)
-        if not text and not is_number(kind):
+        is_flag = role == "pos" and kind == "BOOLEAN"
+        if not text and (is_flag or not is_number(kind)):
             kind = "text" if is_text(kind) else kind
             label, call = label_in(name, kind), "Cast it first"
             if is_nested(kind):

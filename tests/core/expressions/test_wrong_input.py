@@ -125,7 +125,7 @@ def with_query(metric, group):
 @few(8)(("metric", "bad"), cycled([*signatures.RANKING, *signatures.MICRO], POSITIONS))
 def test_pos_is_a_whole_number_from_1(assert_refused, metric, bad):
     remedies = dict.fromkeys((NAN, INF, 2**60), ". Use NULL for items that were not retrieved")
-    remedies[0] = ". Position 1 is the top: add 1"
+    remedies[0] = ". Position 1 is the top: add 1, or is the order rel, pos?"
     remedies[1.5] = ". If it is a score, rank by it first, as ndcg_by_score does"
     remedy = remedies.get(bad, "")
     pattern = message("pos must be a whole number from 1, not {}" + remedy, bad)
