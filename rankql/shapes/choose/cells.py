@@ -21,7 +21,6 @@ from rankql.core.base.column_names import (
 from rankql.core.base.errors import Question, RankqlError, require
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.candidates import (
-    Ids,
     entries_of,
     fields_of,
     find_field,
@@ -31,6 +30,7 @@ from rankql.core.tables.candidates import (
     has_numbers_of_ids,
     wrong_type,
 )
+from rankql.core.tables.ids import Ids
 from rankql.core.tables.tables import (
     AS_FRAMES,
     OF_OBJECTS,

@@ -18,13 +18,13 @@ from rankql.core.base.errors import Question, RankqlError, advise, require
 from rankql.core.base.text import join_words
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.candidates import (
-    Ids,
     assign_roles,
     fields_of,
     find_ids,
     find_list,
     missing_role,
 )
+from rankql.core.tables.ids import Ids
 from rankql.core.tables.reader import first_rows
 from rankql.core.tables.session import Session
 from rankql.core.tables.tables import (
@@ -323,8 +323,8 @@ def _sample(
 ) -> dict[tuple[Ids, Ids], list[tuple[str, str]]]:
     """The values of queries and items in some rows; keys: the values of the queries, as SQL."""
     values = {}
-    for lists in dict.fromkeys(item.lists for _, item in pairs):
-        own = [pair for pair in pairs if pair[1].lists == lists]
+    for lists in dict.fromkeys(item.values for _, item in pairs):
+        own = [pair for pair in pairs if pair[1].values == lists]
         texts = {x: x.sql if x is ROW else f"CAST({x.sql} AS VARCHAR)" for x in chain(*own)}
         known = " OR ".join(f"{texts[query]} IN ({keys})" for query in {query for query, _ in own})
         where, limit = f"WHERE {known}" * bool(keys), QUERIES if lists else ROWS

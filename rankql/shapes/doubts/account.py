@@ -80,8 +80,8 @@ def _list_doubts(
 
 
 def _count_queries(table: Table) -> int:
-    if table.lists:
-        return int(table.session.value(f"SELECT count(*) FROM {table.lists.table.sql}"))
+    if table.with_lists:
+        return int(table.with_lists.value("count(*)"))
     key = quote(table.roles["query"])
     return int(table.value(f"approx_count_distinct({key})"))
 
@@ -155,18 +155,18 @@ def _order_of_lists(pair: Pair) -> Iterator[str]:
     if not lists or not run.kind.endswith("]"):
         return
     numbers = {
-        x: f"list_transform({lists.sql}, lambda x_: {_number(*field)})"
+        x: f"list_transform({lists.values}, lambda x_: {_number(*field)})"
         for x, field in run.fields.items()
         if x.startswith(f"{run.column}.") and (is_number(field[1]) or is_text(field[1]))
         and says(x, "ordering")
     }  # fmt: skip
-    if lists.number:
-        numbers["the number"] = f"list_transform({lists.sql}, lambda x_: {lists.number})"
+    if lists.number and not lists.numbers:
+        numbers["the number"] = f"list_transform({lists.values}, lambda x_: {lists.number})"
     judged = pair.qrels.used if pair.qrels else set()
     for x, kind in run.source.columns.items():
         is_list = kind.endswith("]") and is_number(kind[:-2]) and x not in {run.column, *judged}
         if is_list and says(x, "ordering") and list_side(x) != "qrels":
-            numbers[x] = f"CASE WHEN len({quote(x)}) = len({lists.sql}) THEN {quote(x)} END"
+            numbers[x] = f"CASE WHEN len({quote(x)}) = len({lists.values}) THEN {quote(x)} END"
     if not numbers or {"score", "pos", "order", "descending"} & pair.named:
         return
     counts = []
@@ -350,9 +350,9 @@ def _are_grades(pair: Pair, side: Reading, name: str) -> bool:
     if named == "place" or (not judged and (says(name, "ordering") or named == "amount")):
         return False
     value = quote(name)
-    fits = f"bool_and(len({value}) IS NOT DISTINCT FROM len({lists.sql}))"
+    fits = f"bool_and(len({value}) IS NOT DISTINCT FROM len({lists.values}))"
     if ranked and pair.is_one_table and pair.run.kind.endswith("]") and not judged:
-        fits += f" AND NOT bool_and(len({value}) IS NOT DISTINCT FROM len({ranked.sql}))"
+        fits += f" AND NOT bool_and(len({value}) IS NOT DISTINCT FROM len({ranked.values}))"
     low, high = f"min(list_min({value}))", f"max(list_max({value}))"
     sql = f"SELECT {fits} AND NOT ({low} = {high} AND {low} >= 1) FROM {side.sample}"
     return bool(side.value(sql))
@@ -368,7 +368,7 @@ def _grades_of_ids(pair: Pair, side: Reading, name: str) -> Call:
     kind, entries = number_kind(name), f"map_from_entries({entries_of(name)})"
     if not lists or name in side.used or not is_map(side.source, name) or kind == "amount":
         return {}
-    ids = "list_transform({0.sql}, lambda x_: CAST({0.item} AS VARCHAR))".format
+    ids = "list_transform({0.values}, lambda x_: CAST({0.sql} AS VARCHAR))".format
     judged, shown = ids(lists), ids(ranked) if ranked else "[]"
     fits = [f"list_has_all(map_keys({entries}), {x})" for x in (judged, shown)]
     fits.append(f"cardinality({entries}) = len({judged})")

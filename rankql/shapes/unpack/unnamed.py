@@ -8,7 +8,8 @@ from typing import Any
 
 from rankql.core.base.column_names import RELEVANT, RETRIEVED, list_side, number_kind, rank_of
 from rankql.core.base.errors import Call, Question, Ungraded
-from rankql.core.tables.candidates import Ids, fields_of, is_outcome, lists_of
+from rankql.core.tables.candidates import fields_of, is_outcome, lists_of
+from rankql.core.tables.ids import Ids
 from rankql.core.tables.tables import Table, is_number, is_text, quote_name
 
 
