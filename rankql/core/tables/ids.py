@@ -34,6 +34,8 @@ class Ids(NamedTuple):
     beside: str = ""
     # The other fields that are read, with their SQL.
     fields: tuple[tuple[str, str], ...] = ()
+    # Their type, where it is known.
+    kind: str = ""
 
     @property
     def grade(self) -> str:

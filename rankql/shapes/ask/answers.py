@@ -223,7 +223,7 @@ def _matches_by_chance(call: Call) -> bool:
 
 def _holds_lists(table: Table) -> bool:
     """Has a table lists, also as texts or as a column of each place?"""
-    return table.text or any(x.owner for x in find_paths(table).values())
+    return table.text or any(x.values for x in find_paths(table).values())
 
 
 def _with_call(
