@@ -174,10 +174,9 @@ class _Lists:
         for table in self.runs.values():
             if self.columns.get("rel") and (table.known("pos") or table.known("score")):
                 continue  # a row per item, and lists of something else
-            named = self.specs[0][1]
-            rows = named or table.known("item") or not lists_of(table)
-            found = [] if rows else find_items(table, "relevant", None, self.taken)
-            require_known_lists(table, named, (), found)
+            if not (self.specs[0][1] or table.known("item")) and lists_of(table):
+                judged = find_items(table, "relevant", None, self.taken)
+                require_known_lists(table, None, (), judged)
 
     def _find_judged(self) -> Items:
         """The columns that may have the relevant ids of each run: of the judgments, or its own."""
