@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple, TypeAlias
 
@@ -23,6 +24,7 @@ from rankql.core.base.column_names import (
 )
 from rankql.core.base.errors import Call, RankqlError
 from rankql.core.metrics.macros import quote
+from rankql.core.tables.candidates import is_map
 from rankql.core.tables.ids import Ids
 from rankql.core.tables.tables import Table, id_text, is_text
 from rankql.shapes.choose.cells import SEPARATORS, split_cell
@@ -63,7 +65,7 @@ class _Field(NamedTuple):
 
 
 def find_pairs(
-    run: Table, qrels: Table | None, query: Any, item: Any, keys_only: bool
+    run: Table, qrels: Table | None, query: Any, item: Any, keys_only: bool = False
 ) -> list[Call]:
     """Calls that name the items of both sides, and their queries; the likeliest first.
 
@@ -82,6 +84,18 @@ def find_pairs(
             names = [_spell(mine), _spell(theirs)]
             call = {"item": names[0] if names[0] == names[1] else names}
             calls.append(call | (named if qrels else {}))
+    return calls
+
+
+def name_lists(tables: Sequence[Table], item: Any) -> list[Call]:
+    """Calls that name a list of one of the tables, where no pair shares an id."""
+    name = item[0] if isinstance(item, list | tuple) and item else item
+    calls: list[Call] = []
+    for table in tables:
+        paths = [x for x in find_paths(table).values() if x.values]
+        paths = [x for x in paths if not _is_no_id(x.name, x.kind, listed=True)]
+        names = [x.name for x in paths if not name or name in (x.name, x.column)]
+        calls += [{"item": x} for x in (*filter(partial(is_map, table), table.columns), *names)]
     return calls
 
 
