@@ -145,7 +145,7 @@ def funnel(
         *others, last = named
         kept = [*itertools.chain(*parse_groupings(by))]
         given = None if qrels is None else session.table(qrels, "qrels")
-        tables, judged, columns = unnest_lists(session, opened, given, roles, kept)
+        tables, judged, columns = unnest_lists(opened, given, roles, kept)
         if judged is None:
             raise RankqlError(
                 "The judgments are missing. Pass qrels=, or stages with lists of retrieved and of "

@@ -124,7 +124,7 @@ def read_beyond(
 
     if train:
         if find_list(train, "relevant"):
-            train = unnest_lists(session, {}, train, ids)[1] or train
+            train = unnest_lists({}, train, ids)[1] or train
         train = read(train, "query", "item")
     if isinstance(catalogue, Number):
         size: Any = index(catalogue) if isinstance(catalogue, Integral) else catalogue

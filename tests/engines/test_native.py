@@ -221,7 +221,8 @@ def test_messages_of_postgres_name_the_value(server):
         assert expected in message(server, call, [(3, 1), (0, 2), (1, 3)]), call
     assert (
         message(server, "ap(rel, pos)", [(1, 0)])
-        == "pos must be a whole number from 1, not 0. Position 1 is the top: add 1, or is the order rel, pos?"
+        == "pos must be a whole number from 1, not 0. Position 1 is the top: add 1, or is the "
+        "order rel, pos?"
     )
 
 

@@ -66,9 +66,10 @@ AGREEMENT = [
 NUMBERS = "labels must be numbers for (level|weights) '{}', not .*. Cast them first"
 HUGE = "labels must lie between -1e100 and 1e100 for .* '(interval|quadratic)', not .*"
 # Both functions read the log by one macro: each refuses a half.
+TOP = r"Position 1 is the top: add 1, or is the order rel, pos\?"
 RELATIVE = "the log must have rows at position 1, to which propensities are relative"
 POSITIONS = [
-    ({"pos": [1, 2, 1, 0]}, {}, f"{POS}0. Position 1 is the top: add 1, or is the order rel, pos\\?"),
+    ({"pos": [1, 2, 1, 0]}, {}, f"{POS}0. {TOP}"),
     ({"pos": [1, 2, 1, 1.5]}, {}, f"{POS}1.5{SCORE}"),
     ({"pos": ["1", "2", "1", "2"]}, {}, f"pos{TEXT}"),
     ({"click": [1, 0, 1, 2]}, {}, f"{CLICK}2"),
@@ -181,7 +182,7 @@ REFUSED = {
         ({"propensity": [1.0, None, None]}, {}, GIVEN),
         ({"query": [1, None, 1]}, {}, "query must not be NULL"),
         ({"item": ["a", "a", None]}, {}, "item must not be NULL"),
-        ({"pos": [0, 0, 2]}, {}, f"{POS}0. Position 1 is the top: add 1, or is the order rel, pos\\?"),
+        ({"pos": [0, 0, 2]}, {}, f"{POS}0. {TOP}"),
         *(({"pos": [bad, bad, 2]}, {}, re.escape(f"{POS}{bad}{SCORE * (bad == 1.5)}"))
           for bad in (1.5, 2**53 + 1)),
         ({"pos": [1, 3, 2]}, {}, SEVERAL.format("pos")),

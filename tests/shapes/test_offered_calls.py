@@ -511,7 +511,7 @@ def test_rows_of_systems_under_own_names_are_passed_as_frames():
     question = asked(frames, judged)
     assert question.calls[0] == names and question.readings[0].means() == [1, 1]
     hits = {"q": [{"schluessel": "x", "text": "y z"}]}  # of queries, it may be a field
-    assert {"item": "retrieved.schluessel"} in asked(hits, {"q": {"x": 1}}).calls
+    assert asked(hits, {"q": {"x": 1}}).calls == [{"item": ["retrieved.schluessel", "item"]}]
 
 
 @pytest.mark.parametrize("mark", ["", "#1"])
@@ -541,3 +541,15 @@ def test_an_error_has_the_calls_that_its_text_names(column, values, remedy, monk
         rankql.evaluate(pl.DataFrame(table | {column: values}), {"q1": {"d1": 1}}, "RR")
     found = error.value.remedies
     assert remedy in found and all(as_arguments(x) in str(error.value) for x in found)
+
+
+def test_ids_of_a_scan_are_asked_for_without_its_values(tmp_path):
+    rows = [("a", ["x", "y"], ["z"], ["y"]), ("b", ["z", "y"], ["x"], ["z"])]
+    names = ["frage", "treffer", "quellen", "richtig"]
+    pl.DataFrame(rows, names, orient="row").write_parquet(tmp_path / "run.parquet")
+    scan = pl.scan_parquet(tmp_path / "run.parquet")
+    with pytest.raises(rankql.RankqlError, match=r"Name both: item=\['\.\.\.', '\.\.\.'\]\."):
+        rankql.evaluate(scan, metrics="RR")
+    assert read(scan, None, "RR", item=["treffer", "richtig"])["RR"] == 3 / 4
+    runs = {"one": scan.collect(), "two": scan.collect()}  # the first has the pairs of all
+    assert asked(runs).calls[0] == {"item": ["treffer", "richtig"]}

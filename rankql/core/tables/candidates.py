@@ -32,6 +32,7 @@ from rankql.core.base.column_names import (
 )
 from rankql.core.base.errors import Call, Question, RankqlError, Ungraded, advise
 from rankql.core.metrics.macros import literal, quote
+from rankql.core.tables.ids import Ids
 from rankql.core.tables.tables import (
     FRACTIONS,
     NUMBERS,
@@ -48,26 +49,6 @@ from rankql.core.tables.tables import (
 VECTOR = re.compile(r"(FLOAT|DOUBLE|DECIMAL\(.*\))\[\d*\]")
 # The rank of a column whose name is not known.
 _UNNAMED = 1000
-
-
-class Ids(NamedTuple):
-    """A column that may hold ids: of the rows of a table, or of the elements x_ of a list."""
-
-    name: str
-    sql: str
-    # The place of its name among the known ones, from 0, which is the best.
-    rank: int = 0
-    # The column of lists and its SQL, if the ids are in one.
-    column: str = ""
-    lists: str = ""
-    # The place of what separates the ids of a cell in `SEPARATORS`: nothing if it has one.
-    reading: int = 0
-    # Their numbers, of the elements of a list, if each has one.
-    number: str = ""
-    # Are they ids only if most of them are among those of the run: answers, and numbers?
-    doubtful: bool = False
-    # Are they places in what another field names, such as pages?
-    part: bool = False
 
 
 def lists_of(table: Table) -> list[str]:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from rankql.core.base.column_names import (
     ROLES,
@@ -20,6 +20,7 @@ from rankql.core.base.column_names import (
 )
 from rankql.core.base.errors import Question, RankqlError, did_you_mean, require
 from rankql.core.metrics.macros import INTERNAL_PREFIX, literal, quote
+from rankql.core.tables.ids import Ids
 
 Data: TypeAlias = Any
 """A path or glob, the name of a table, a DuckDB relation, or a frame of any Arrow library."""
@@ -36,22 +37,6 @@ NUMBERS = ("pos", "score", "rel")
 FIRST_ROWS = 1000
 # Compares a text byte by byte, whatever the collation of the connection.
 EXACT = ' COLLATE "C"'
-
-
-class Elements(NamedTuple):
-    """The lists of a table that has a row per query, which were unnested."""
-
-    table: Table
-    # The column of the lists, and the SQL of a list and of the id of an element x_.
-    column: str
-    sql: str
-    item: str
-    # The columns and fields that were read.
-    used: frozenset[str] = frozenset()
-    # The list or field with the numbers by which its ids were ranked.
-    numbers: str = ""
-    # The number of an element that is a pair.
-    number: str = ""
 
 
 Runs: TypeAlias = dict[str | None, "Table"]
@@ -107,8 +92,9 @@ class Table:
     shared: str = ""
     # Was it {query: {item: number}}, a map, or {query: [(item, number)]}, pairs?
     shape: Literal["", "map", "pairs"] = ""
-    # The lists that it was unnested from.
-    lists: Elements | None = None
+    # The ids of the lists that it was unnested from, and the table with a row per list.
+    lists: Ids | None = None
+    with_lists: Table | None = None
     # The table with all rows and columns, if only one row of each item in a query is kept.
     before: Table | None = None
     # Is it a lazy frame, whose values are read once, at the end?

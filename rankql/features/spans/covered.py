@@ -231,5 +231,6 @@ def _as_rankings(
     roles = {x: y for x, y in table.roles.items() if y in fields}
     return replace(
         table, sql=f"(SELECT {selected} FROM {rows.sql}{where})", columns=kinds, roles=roles,
-        text=False, ascending=False, ordered=False, computed={}, lists=None, before=None,
+        text=False, ascending=False, ordered=False, computed={}, lists=None, with_lists=None,
+        before=None,
     )  # fmt: skip

@@ -26,7 +26,7 @@ from rankql.core.tables.reading import OtherTables
 from rankql.core.tables.request import RankingRules, Request, SpanOptions
 from rankql.core.tables.session import Session
 from rankql.core.tables.tables import OF_OBJECTS, Runs, Table, is_nested, quote_name
-from rankql.shapes.ask.pairs import FEW_QUERIES, find_pairs
+from rankql.shapes.ask.pairs import FEW_QUERIES, find_pairs, name_lists
 from rankql.shapes.ask.structure import known_columns, name_by_structure
 from rankql.shapes.ask.trials import as_question, has_matches, is_open, verified
 from rankql.shapes.choose.paths import find_paths
@@ -66,6 +66,14 @@ def offer_calls(
         except RankqlError:
             pass
     item = options["item"]
+    opened = [*runs.values(), *filter(None, [tables["qrels"]])]
+    lacks_ids = not asked.open and all({"item", "rel"} <= {*x} for x in asked.calls)
+    lists = any(is_nested(kind) for table in opened for kind in table.columns.values())
+    readable = session.reads_values and not any(table.lazy for table in opened)
+    if lacks_ids and lists and readable:
+        if runs:
+            asked.calls += find_pairs(opened[0], tables["qrels"], options["query"], item)
+        asked.calls = asked.calls or name_lists(opened, item)
     if isinstance(item, list | tuple) and len(item) == 2:  # the question is about the first
         asked.calls = [
             {x: [y, item[1]] if x == "item" and isinstance(y, str) else y for x, y in call.items()}
@@ -89,7 +97,6 @@ def offer_calls(
             del session.notes[noted:]
 
     tried = verified(asked, is_answer)
-    opened = [*runs.values(), *filter(None, [tables["qrels"]])]
     return with_columns(session, tried, opened, bool(runs))
 
 
@@ -225,7 +232,7 @@ def _matches_by_chance(call: Call) -> bool:
 
 def _holds_lists(table: Table) -> bool:
     """Has a table lists, also as texts or as a column of each place?"""
-    return table.text or any(x.owner for x in find_paths(table).values())
+    return table.text or any(x.values for x in find_paths(table).values())
 
 
 def _with_call(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple, TypeAlias
 
@@ -23,9 +24,11 @@ from rankql.core.base.column_names import (
 )
 from rankql.core.base.errors import Call, RankqlError
 from rankql.core.metrics.macros import quote
+from rankql.core.tables.candidates import is_map
+from rankql.core.tables.ids import Ids
 from rankql.core.tables.tables import Table, id_text, is_text
 from rankql.shapes.choose.cells import SEPARATORS, split_cell
-from rankql.shapes.choose.paths import Path, find_paths, spell, write_ids
+from rankql.shapes.choose.paths import find_paths, spell, write_ids
 
 # The rows in which ids are sought, those of lists, the ids of a row, and the pairs that are tried.
 _ROWS, _LISTS, _IDS, _PAIRS = 2000, 300, 100, 8
@@ -41,20 +44,18 @@ _SIDES = {
 _BESIDE = {"text", "title", "content", "score", "url", "snippet", "body", "grade", "label", "rel"}
 _FINE = KEY_PLACES | {"passage", "node", "sentence", "chunk", "part", "page", "section", "span"}
 
-Ids: TypeAlias = Mapping[Any, Sequence[str]]
-
 
 class _Field(NamedTuple):
     """A path, its ids by query, and its name without what is before it."""
 
-    path: Path
-    ids: Ids
+    path: Ids
+    ids: Mapping[Any, Sequence[str]]
     spelled: str
 
     @property
     def words(self) -> set[str]:
         """The words of its name that say what the ids are of."""
-        name = self.path.text.rpartition(".")[2]
+        name = self.path.name.rpartition(".")[2]
         return {x.rstrip("s") for x in words_of(name)} - _SIDES - {""} - set("123456789")
 
     @property
@@ -64,7 +65,7 @@ class _Field(NamedTuple):
 
 
 def find_pairs(
-    run: Table, qrels: Table | None, query: Any, item: Any, keys_only: bool
+    run: Table, qrels: Table | None, query: Any, item: Any, keys_only: bool = False
 ) -> list[Call]:
     """Calls that name the items of both sides, and their queries; the likeliest first.
 
@@ -86,6 +87,18 @@ def find_pairs(
     return calls
 
 
+def name_lists(tables: Sequence[Table], item: Any) -> list[Call]:
+    """Calls that name a list of one of the tables, where no pair shares an id."""
+    name = item[0] if isinstance(item, list | tuple) and item else item
+    calls: list[Call] = []
+    for table in tables:
+        paths = [x for x in find_paths(table).values() if x.values]
+        paths = [x for x in paths if not _is_no_id(x.name, x.kind, listed=True)]
+        names = [x.name for x in paths if not name or name in (x.name, x.column)]
+        calls += [{"item": x} for x in (*filter(partial(is_map, table), table.columns), *names)]
+    return calls
+
+
 def _is_known(run: Table, qrels: Table | None, one: str, other: str) -> bool:
     """Are these the queries by their names?"""
     try:
@@ -101,15 +114,15 @@ def _find_keys(run: Table, qrels: Table, query: Any) -> list[tuple[str, str]]:
         return [(names[0], names[1])] if len(names) == 2 else []
     values = []
     for table in (run, qrels):
-        paths = [x for x in find_paths(table).values() if not x.owner]
-        paths = [x for x in paths if not _is_no_id(x.text, x.kind) and not list_side(x.text)]
-        texts = ", ".join(f"list(DISTINCT {id_text(x.value, x.kind)})" for x in paths)
+        paths = [x for x in find_paths(table).values() if not x.values]
+        paths = [x for x in paths if not _is_no_id(x.name, x.kind) and not list_side(x.name)]
+        texts = ", ".join(f"list(DISTINCT {id_text(x.sql, x.kind)})" for x in paths)
         rows = (
             run.session.row(f"SELECT {texts} FROM (FROM {table.sql} LIMIT {_ROWS})")
             if paths
             else ()
         )
-        values.append({x.text: {*ids} for x, ids in zip(paths, rows, strict=True) if ids})
+        values.append({x.name: {*ids} for x, ids in zip(paths, rows, strict=True) if ids})
     pairs = [(x, y) for x, y in product(*values) if values[0][x] & values[1][y]]
 
     def order(pair: tuple[str, str]) -> tuple[Any, ...]:
@@ -133,23 +146,23 @@ def _is_no_id(name: str, kind: str, listed: bool = False) -> bool:
 def _fields(table: Table, key: str) -> list[_Field]:
     """The ids of each path of a table, by query; without one, by row."""
     paths = [
-        (x, x.text)
+        (x, x.name)
         for x in find_paths(table).values()
-        if x.text != key and not _is_no_id(x.text, x.kind, bool(x.owner))
+        if x.name != key and not _is_no_id(x.name, x.kind, bool(x.values))
     ]
     for name, kind in table.columns.items():
         if is_text(kind) and not kind.endswith("]") and name != key and not table.trec:
             cells = [*_read_cells(table, name)]
             mixed = any("TRY_CAST" in spelled for _, spelled in cells)  # some are lists
-            paths = [x for x in paths if x[0].text != name] if mixed else paths
+            paths = [x for x in paths if x[0].name != name] if mixed else paths
             paths += cells
     known = find_paths(table)
-    group = id_text(known[key].value, known[key].kind) if key in known else "row_number() OVER ()"
+    group = id_text(known[key].sql, known[key].kind) if key in known else "row_number() OVER ()"
     texts = ", ".join(
         f"list_transform(({write_ids([x])})[:{_IDS}], lambda x_: {id_text('x_', x.kind)})"
         for x, _ in paths
     )
-    limit = _LISTS if any(x.owner for x, _ in paths) else _ROWS
+    limit = _LISTS if any(x.values for x, _ in paths) else _ROWS
     rows = table.session.rows(f"SELECT {group}, {texts} FROM (FROM {table.sql} LIMIT {limit})")
     found = []
     for n, (path, spelled) in enumerate(paths, 1):
@@ -165,7 +178,7 @@ def _fields(table: Table, key: str) -> list[_Field]:
     return found
 
 
-def _read_cells(table: Table, name: str) -> Iterator[tuple[Path, str]]:
+def _read_cells(table: Table, name: str) -> Iterator[tuple[Ids, str]]:
     """The ids of texts: separated, or a list in some rows."""
     text = quote(name)
     marks = [f"bool_or(contains(trim({text}), '{x}'))" for x in SEPARATORS[1:-1]]
@@ -175,12 +188,13 @@ def _read_cells(table: Table, name: str) -> Iterator[tuple[Path, str]]:
     mixed, longest, *found = table.session.row(sql)
     if mixed:
         value = f"if({text} ^@ '[', TRY_CAST({text} AS VARCHAR[]), [{text}])"
-        yield Path(name, "VARCHAR", "x_", value, name), value
+        yield Ids(name, "x_", column=name, values=value, kind="VARCHAR"), value
     for n, occurs in enumerate(found, 1):
         if occurs and (longest or 0) < 500:
             mark = SEPARATORS[n]
             spelled = f"string_split({name}, {mark!r})"
-            yield Path(name, "VARCHAR", "x_", split_cell(name, n), name), spelled
+            values = split_cell(name, n)
+            yield Ids(name, "x_", column=name, values=values, kind="VARCHAR"), spelled
 
 
 def _named(fields: list[_Field], item: Any, side: int) -> list[_Field]:
@@ -188,7 +202,7 @@ def _named(fields: list[_Field], item: Any, side: int) -> list[_Field]:
     name = item[side] if isinstance(item, list | tuple) and len(item) == 2 else item
     if not isinstance(name, str):
         return fields
-    own = [x for x in fields if name in (x.path.text, x.path.listed)]
+    own = [x for x in fields if name in (x.path.name, x.path.column)]
     return own if isinstance(item, list | tuple) else own or fields
 
 
@@ -227,10 +241,10 @@ def _joined(run: list[_Field], qrels: list[_Field]) -> Iterator[_Pair]:
             continue
         heads, tails = map(set, zip(*parts, strict=True))
         for one, two in product(run, run):
-            if one.path.owner == two.path.owner != "" and one.every & heads and two.every & tails:
-                texts = [id_text(x.path.value, x.path.kind) for x in (one, two)]
+            if one.path.values == two.path.values != "" and one.every & heads and two.every & tails:
+                texts = [id_text(x.path.sql, x.path.kind) for x in (one, two)]
                 text = f" || {sign!r} || ".join(texts)
-                sql = f"list_transform({one.path.owner}, lambda x_: {text})"
+                sql = f"list_transform({one.path.values}, lambda x_: {text})"
                 ids = {
                     q: [sign.join(x) for x in zip(x_ids, two.ids.get(q, ()), strict=False)]
                     for q, x_ids in one.ids.items()
@@ -245,20 +259,20 @@ def _rank(run: list[_Field], qrels: list[_Field], listed: bool) -> list[_Pair]:
     pairs = [
         (x, y)
         for x, y in product(run, qrels)
-        if (not listed or (x.path.owner and _column(x) != _column(y)))
-        and list_side(x.path.text) != "qrels"
-        and list_side(y.path.text) != "run"
-        and not (says(y.path.text, "not relevant") or says(x.path.text, "not relevant"))
-        and (listed or x.path.owner or y.path.owner)
-        and not (x.path.text[:1] == "[" and y.path.text in x.path.text)
+        if (not listed or (x.path.values and _column(x) != _column(y)))
+        and list_side(x.path.name) != "qrels"
+        and list_side(y.path.name) != "run"
+        and not (says(y.path.name, "not relevant") or says(x.path.name, "not relevant"))
+        and (listed or x.path.values or y.path.values)
+        and not (x.path.name[:1] == "[" and y.path.name in x.path.name)
         and _hits([x], [y])[0]
     ]
     groups = defaultdict[tuple[str, str], list[tuple[_Field, _Field]]](list)
     for x, y in pairs:
-        of_pair = y.path.text.endswith("]") and y.path.owner != ""
+        of_pair = y.path.name.endswith("]") and y.path.values != ""
         parts = of_pair or (_similar(x, y) >= 0.75 and not x.words & _BESIDE)
-        if parts and x.path.owner and x.spelled == x.path.text:
-            groups[x.path.owner, y.path.owner].append((x, y))
+        if parts and x.path.values and x.spelled == x.path.name:
+            groups[x.path.values, y.path.values].append((x, y))
     for own, other in [*groups]:  # cells beside a list are parts of its keys
         if other:
             groups[own, other] += groups.get((own, ""), [])
@@ -267,7 +281,7 @@ def _rank(run: list[_Field], qrels: list[_Field], listed: bool) -> list[_Pair]:
         best: dict[str, tuple[_Field, _Field]] = {}
         for x, y in sorted(group, key=lambda pair: -_similar(*pair)):
             if x.path not in [a.path for a, _ in best.values()]:
-                best.setdefault(y.path.text, (x, y))
+                best.setdefault(y.path.name, (x, y))
         if len(best) > 1:
             mine, theirs = zip(*best.values(), strict=True)
             single = max(_hits([x], [y])[0] for x, y in group)
@@ -280,7 +294,7 @@ def _rank(run: list[_Field], qrels: list[_Field], listed: bool) -> list[_Pair]:
 
     def order(pair: tuple[_Field, _Field]) -> tuple[Any, ...]:
         x, y = pair
-        names = [x.path.text, y.path.text]
+        names = [x.path.name, y.path.name]
         sides = (list_side(names[0]) == "run") + (list_side(names[1]) == "qrels")
         ids = any(says(n, "id") or rank_of("item", n) is not None for n in names)
         fine = bool(_FINE & x.words) or bool(_FINE & y.words)
@@ -299,7 +313,7 @@ def _has_all(field: _Field, other: _Field) -> bool:
 
 def _is_small(field: _Field) -> bool:
     """Are they whole numbers of a name that places and counts have?"""
-    return _has_numbers(field) and says(field.path.text, "small number")
+    return _has_numbers(field) and says(field.path.name, "small number")
 
 
 def _has_numbers(field: _Field) -> bool:
@@ -308,18 +322,18 @@ def _has_numbers(field: _Field) -> bool:
 
 def _is_place(field: _Field) -> bool:
     """Is it a number that says where in an item of another field something is?"""
-    tail = field.path.text.rpartition(".")[2]
+    tail = field.path.name.rpartition(".")[2]
     return _has_numbers(field) and (
         squash(tail) in KEY_PLACES - {"chunkid"} or number_kind(tail) == "place"
     )
 
 
 def _column(field: _Field) -> str:
-    return field.path.listed or field.path.text
+    return field.path.column or field.path.name
 
 
 def _spell(fields: Sequence[_Field]) -> str:
     if len(fields) == 1:
         return fields[0].spelled
     paths = [x.path for x in fields]
-    return spell(paths) if all(x.spelled == x.path.text for x in fields) else write_ids(paths)
+    return spell(paths) if all(x.spelled == x.path.name for x in fields) else write_ids(paths)

@@ -21,7 +21,6 @@ from rankql.core.base.column_names import (
 from rankql.core.base.errors import Question, RankqlError, require
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.candidates import (
-    Ids,
     entries_of,
     fields_of,
     find_field,
@@ -31,6 +30,7 @@ from rankql.core.tables.candidates import (
     has_numbers_of_ids,
     wrong_type,
 )
+from rankql.core.tables.ids import Ids
 from rankql.core.tables.tables import (
     AS_FRAMES,
     OF_OBJECTS,
@@ -265,14 +265,10 @@ def find_items(
         if (rank := rank_of("item", x)) is not None and not is_nested(field.kind)
     ]
     if not ids:
-        keys = [x for x, field in fields.items() if is_id(field.kind) and x not in places]
-        parts_of = [x for x in fields if says(x, "part")]
-        keys += [f"{x}, {y}" for x in keys for y in parts_of if x not in parts_of]
         raise Question(
             f"{table.label}: {column} has no id: expected a field called id, or one of "
             f"{', '.join(ROLES['item'])}. Found: {', '.join(fields)}",
-            [{"item": f"{column}.{x}"} for x in keys],
-            f". If these are rows of systems, {AS_FRAMES}" * (table.own_columns == OF_OBJECTS),
+            hint=f". If these are rows of systems, {AS_FRAMES}" * (table.own_columns == OF_OBJECTS),
         )
     return ids
 

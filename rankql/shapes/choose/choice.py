@@ -18,15 +18,14 @@ from rankql.core.base.errors import Question, RankqlError, advise, require
 from rankql.core.base.text import join_words
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.candidates import (
-    Ids,
     assign_roles,
     fields_of,
     find_ids,
     find_list,
     missing_role,
 )
+from rankql.core.tables.ids import Ids
 from rankql.core.tables.reader import first_rows
-from rankql.core.tables.session import Session
 from rankql.core.tables.tables import (
     FIRST_ROWS,
     Runs,
@@ -67,18 +66,20 @@ ROW = Ids("row number", "row_")
 
 
 def choose_all(
-    session: Session,
     runs: Runs,
     qrels: Table | None,
     run_items: Items,
     judged_items: Items,
     specs: Specs,
-) -> list[Choice | None]:
-    """The columns of each run and its judgments, one decision for runs with the same columns."""
+) -> dict[str | None, Choice]:
+    """The columns of each run and its judgments, one decision for runs with the same columns; those
+    of the judgments alone by None.
+    """
     if qrels and not runs:
         others = _find_queries(qrels, specs[1][0], in_lists=True)
         side = Side([qrels], others, judged_items[None], "qrels")
-        return [choose_columns(session, side, side, by_values=False)]
+        alone = choose_columns(side, side, by_values=False)
+        return {None: alone} if alone else {}
     choices: dict[str | None, Choice | None] = {}
     listed = {x: any(i.column for i in (*run_items[x], *judged_items[x])) for x in runs}
     keys = {
@@ -95,7 +96,7 @@ def choose_all(
         if qrels:
             others = _find_queries(qrels, specs[1][0], listed[name])
             other = Side([qrels], others, judged_items[name], "qrels")
-        choice = choose_columns(session, side, other, session.reads_values)
+        choice = choose_columns(side, other, table.session.reads_values)
         choices |= dict.fromkeys(same, choice)
         if choice is None and listed[name]:
             for each, spec in zip((table, qrels), specs, strict=True):
@@ -106,7 +107,7 @@ def choose_all(
         if choice and qrels:  # the first runs decide for the others
             specs = specs[0], (choice.queries[1].name, choice.items[1].name)
             judged_items = {x: [choice.items[1]] for x in runs}
-    return [choices[name] for name in runs]
+    return {name: choice for name in runs if (choice := choices[name])}
 
 
 def named_columns(runs: Runs, qrels: Table | None, columns: Mapping[str, Any]) -> Specs:
@@ -169,9 +170,7 @@ def _find_queries(table: Table, name: Any, in_lists: bool) -> list[Ids]:
     return [Ids(name, quote(name))]
 
 
-def choose_columns(
-    session: Session, run: Side, qrels: Side, by_values: bool = True
-) -> Choice | None:
+def choose_columns(run: Side, qrels: Side, by_values: bool = True) -> Choice | None:
     """The columns of both sides; None if a side has none of a known name.
 
     Of several, those that match most; if several match equally often, those without an item twice
@@ -190,7 +189,7 @@ def choose_columns(
     if not by_values or (len(candidates) == 1 and not doubtful):
         return Choice(*names)
     fits = _best_readings({
-        pair: match for pair, match in _measure(session, (run, qrels), candidates).items()
+        pair: match for pair, match in _measure((run, qrels), candidates).items()
         if match.share >= 0.5 or not pair[1][1].doubtful
     })  # fmt: skip
     if not fits:
@@ -221,7 +220,7 @@ def suggest_query(run: Table, qrels: Table) -> str:
     items = [Ids(x.roles["item"], quote(x.roles["item"])) for x in (run, qrels)]
     pairs: list[_Pair] = [(pair, (items[0], items[1])) for pair in _pairs(queries[0], queries[1])]
     sides = [Side([table], (), ()) for table in (run, qrels)]
-    measured = _measure(run.session, sides, pairs) if pairs else {}
+    measured = _measure(sides, pairs) if pairs else {}
     best = max(measured, key=lambda pair: measured[pair].matches, default=None)
     if best is None:
         return ""
@@ -292,15 +291,13 @@ class _Matches(NamedTuple):
     share: float
 
 
-def _measure(
-    session: Session, sides: Sequence[Side], candidates: Sequence[_Pair]
-) -> dict[_Pair, _Matches]:
+def _measure(sides: Sequence[Side], candidates: Sequence[_Pair]) -> dict[_Pair, _Matches]:
     """The pairs that match, in a sample of the left side and the same queries of the right."""
     run, qrels = sides
-    ranked = _sample(session, run, [(q[0], i[0]) for q, i in candidates])
+    ranked = _sample(run, [(q[0], i[0]) for q, i in candidates])
     known = {query for pairs in ranked.values() for query, _ in pairs}
     keys = "" if run.tables is qrels.tables else ", ".join(map(literal, sorted(known))) or "NULL"
-    judged = _sample(session, qrels, [(q[1], i[1]) for q, i in candidates], keys)
+    judged = _sample(qrels, [(q[1], i[1]) for q, i in candidates], keys)
     matches = {}
     for q, i in candidates:
         one, other = ranked[q[0], i[0]], judged[q[1], i[1]]
@@ -319,12 +316,12 @@ def _measure(
 
 
 def _sample(
-    session: Session, side: Side, pairs: Sequence[tuple[Ids, Ids]], keys: str = ""
+    side: Side, pairs: Sequence[tuple[Ids, Ids]], keys: str = ""
 ) -> dict[tuple[Ids, Ids], list[tuple[str, str]]]:
     """The values of queries and items in some rows; keys: the values of the queries, as SQL."""
     values = {}
-    for lists in dict.fromkeys(item.lists for _, item in pairs):
-        own = [pair for pair in pairs if pair[1].lists == lists]
+    for lists in dict.fromkeys(item.values for _, item in pairs):
+        own = [pair for pair in pairs if pair[1].values == lists]
         texts = {x: x.sql if x is ROW else f"CAST({x.sql} AS VARCHAR)" for x in chain(*own)}
         known = " OR ".join(f"{texts[query]} IN ({keys})" for query in {query for query, _ in own})
         where, limit = f"WHERE {known}" * bool(keys), QUERIES if lists else ROWS
@@ -334,7 +331,8 @@ def _sample(
             rows += f"{where} LIMIT {limit})"
             rows = f"(SELECT *, unnest({lists}) AS x_ FROM {rows})" if lists else rows
             parts.append(f"(SELECT {', '.join(texts.values())} FROM {rows} LIMIT {ROWS})")
-        read = [*zip(*session.rows(" UNION ALL ".join(parts)), strict=True)] or [()] * len(texts)
+        found = side.tables[0].session.rows(" UNION ALL ".join(parts))
+        read = [*zip(*found, strict=True)] or [()] * len(texts)
         columns = dict(zip(texts, read, strict=True))
         for q, i in own:
             both = zip(columns[q], columns[i], strict=True)

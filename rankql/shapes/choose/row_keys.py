@@ -10,7 +10,6 @@ from rankql.core.base.column_names import QUESTIONS, is_called, list_side, names
 from rankql.core.base.errors import Call, Question
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.candidates import assign_roles, find_ids
-from rankql.core.tables.session import Session
 from rankql.core.tables.tables import Runs, Table, is_id, is_text, unknown_column
 from rankql.shapes.choose.computed import column_name
 
@@ -18,7 +17,7 @@ from rankql.shapes.choose.computed import column_name
 _DEPTHS = ("k", "top_k", "depth", "cutoff", "n_results")
 
 
-def find_row_keys(session: Session, runs: Runs, name: Any, system: str | None) -> Runs:
+def find_row_keys(runs: Runs, name: Any, system: str | None) -> Runs:
     """The tables with both lists and the query of their rows.
 
     Without a known name, it is a column with one row per value, or the row number of one table.
@@ -33,16 +32,13 @@ def find_row_keys(session: Session, runs: Runs, name: Any, system: str | None) -
         ids = find_ids(keyed_table, "query", named=False)
         ids = [x for x in ids if says(x.name, "id") or (others and is_text(table.columns[x.name]))]
         # Several rows may ask the same question, if they have ids.
-        repeats = key and name is None and _repeats_text(session, runs.values(), key, system)
+        repeats = key and name is None and _repeats_text(runs.values(), key, system)
         for each in ids if repeats or not key else ():
             keys = ", ".join(quote(x) for x in (each.name, system) if x)
-            unique = f"SELECT count(*) = count(DISTINCT ({keys})) AND bool_and({each.sql} NOT NULL)"
-            if all(t.has(each.name) for t in others) and all(
-                session.value(f"{unique} FROM {t.sql}") for t in runs.values()
-            ):
+            unique = f"count(*) = count(DISTINCT ({keys})) AND bool_and({each.sql} NOT NULL)"
+            if all(t.has(each.name) and t.value(unique) for t in (*others, table)):
                 if key:
-                    session.note(
-                        table.label,
+                    table.note(
                         f"{key} repeats in rows with different {each.name}, so each row is a query",
                     )
                 key = each.name
@@ -53,13 +49,12 @@ def find_row_keys(session: Session, runs: Runs, name: Any, system: str | None) -
     return keyed
 
 
-def _repeats_text(session: Session, tables: Iterable[Table], key: str, system: str | None) -> bool:
+def _repeats_text(tables: Iterable[Table], key: str, system: str | None) -> bool:
     """Is it the text of questions, and does a table have one of them twice?"""
     names = ", ".join(quote(x) for x in (key, system) if x)
     counts = f"count({quote(key)}) > count(DISTINCT ({names})) FILTER ({quote(key)} IS NOT NULL)"
     return not key.lower().endswith("id") and any(
-        is_text(table.columns.get(key, "")) and session.value(f"SELECT {counts} FROM {table.sql}")
-        for table in tables
+        is_text(table.columns.get(key, "")) and table.value(counts) for table in tables
     )
 
 

@@ -77,8 +77,8 @@ def _list_doubts(
 
 
 def _count_queries(table: Table) -> int:
-    if table.lists:
-        return int(table.session.value(f"SELECT count(*) FROM {table.lists.table.sql}"))
+    if table.with_lists:
+        return int(table.with_lists.value("count(*)"))
     key = quote(table.roles["query"])
     return int(table.value(f"approx_count_distinct({key})"))
 
@@ -152,18 +152,18 @@ def _order_of_lists(pair: Pair) -> Iterator[str]:
     if not lists or not run.kind.endswith("]"):
         return
     numbers = {
-        x: f"list_transform({lists.sql}, lambda x_: {_number(*field)})"
+        x: f"list_transform({lists.values}, lambda x_: {_number(*field)})"
         for x, field in run.fields.items()
         if x.startswith(f"{run.column}.") and (is_number(field[1]) or is_text(field[1]))
         and says(x, "ordering")
     }  # fmt: skip
-    if lists.number:
-        numbers["the number"] = f"list_transform({lists.sql}, lambda x_: {lists.number})"
+    if lists.number and not lists.numbers:
+        numbers["the number"] = f"list_transform({lists.values}, lambda x_: {lists.number})"
     judged = pair.qrels.used if pair.qrels else set()
     for x, kind in run.source.columns.items():
         is_list = kind.endswith("]") and is_number(kind[:-2]) and x not in {run.column, *judged}
         if is_list and says(x, "ordering") and list_side(x) != "qrels":
-            numbers[x] = f"CASE WHEN len({quote(x)}) = len({lists.sql}) THEN {quote(x)} END"
+            numbers[x] = f"CASE WHEN len({quote(x)}) = len({lists.values}) THEN {quote(x)} END"
     if not numbers or {"score", "pos", "order", "descending"} & pair.named:
         return
     counts = []

@@ -49,7 +49,7 @@ class Reading:
     @property
     def source(self) -> Table:
         """The table as it came: with a row per list, or with the rows of one item in a query."""
-        return self.table.lists.table if self.table.lists else self.table.before or self.table
+        return self.table.with_lists or self.table.before or self.table
 
     @property
     def column(self) -> str:
@@ -71,7 +71,7 @@ class Reading:
     def item(self) -> str:
         """The SQL of the item, as text."""
         name = self.table.roles["item"]
-        value = self.table.lists.item if self.table.lists else quote(name)
+        value = self.table.lists.sql if self.table.lists else quote(name)
         return id_text(value, self.table.columns[name])
 
     @property
@@ -97,8 +97,8 @@ class Reading:
     @cached_property
     def rows(self) -> str:
         """The sampled rows; of lists, a row for each element x_."""
-        lists = self.table.lists
-        return f"(SELECT *, unnest({lists.sql}) AS x_ FROM {self.sample})" if lists else self.sample
+        ids = self.table.lists
+        return f"(SELECT *, unnest({ids.values}) AS x_ FROM {self.sample})" if ids else self.sample
 
     @cached_property
     def items(self) -> str:
@@ -136,7 +136,7 @@ class Reading:
         """The columns and fields that a role has, or that the caller names."""
         used, lists = set[str](), self.table.lists
         if lists:  # which may be computed
-            used |= {*lists.used, *lists.table.sources([lists.column])}
+            used |= {*lists.used, *self.source.sources([lists.column])}
         for table in (self.table, self.source):
             used |= {*table.sources([*table.roles.values(), *table.named])}
         used |= {*filter(None, [self.table.context.get("forbidden")])}

@@ -163,8 +163,8 @@ def repair_call(role: str, tables: Sequence[Table], ways: Sequence[str]) -> Call
     cast, values = "{}" if texts else "CAST({} AS VARCHAR)", list[str]()
     for table, way in zip(tables, ways, strict=True):
         column, lists = quote_name(table.roles[role]), table.lists if role == "item" else None
-        if lists:
-            if lists.table.columns[lists.column] != "VARCHAR[]":
+        if lists and table.with_lists:
+            if table.with_lists.columns[lists.column] != "VARCHAR[]":
                 return {}
             column, each = quote_name(lists.column), f"lambda x: {way.format('x')}"
             values.append(column if way == "{0}" else f"list_transform({column}, {each})")

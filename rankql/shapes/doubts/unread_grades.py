@@ -133,9 +133,9 @@ def _are_grades(pair: Pair, side: Reading, name: str) -> bool:
     if named == "place" or (not judged and (says(name, "ordering") or named == "amount")):
         return False
     value = quote(name)
-    fits = f"bool_and(len({value}) IS NOT DISTINCT FROM len({lists.sql}))"
+    fits = f"bool_and(len({value}) IS NOT DISTINCT FROM len({lists.values}))"
     if ranked and pair.is_one_table and pair.run.kind.endswith("]") and not judged:
-        fits += f" AND NOT bool_and(len({value}) IS NOT DISTINCT FROM len({ranked.sql}))"
+        fits += f" AND NOT bool_and(len({value}) IS NOT DISTINCT FROM len({ranked.values}))"
     differ = holds(side.table, f"NOT ({CONSTANT})", f"unnest({value})", side.sample)
     return differ and bool(side.value(f"SELECT {fits} FROM {side.sample}"))
 
@@ -150,7 +150,7 @@ def _grades_of_ids(pair: Pair, side: Reading, name: str) -> Call:
     kind, entries = number_kind(name), f"map_from_entries({entries_of(name)})"
     if not lists or name in side.used or not is_map(side.source, name) or kind == "amount":
         return {}
-    ids = "list_transform({0.sql}, lambda x_: CAST({0.item} AS VARCHAR))".format
+    ids = "list_transform({0.values}, lambda x_: CAST({0.sql} AS VARCHAR))".format
     judged, shown = ids(lists), ids(ranked) if ranked else "[]"
     fits = [f"list_has_all(map_keys({entries}), {x})" for x in (judged, shown)]
     fits.append(f"cardinality({entries}) = len({judged})")

@@ -65,7 +65,7 @@ def _unpack(session: Session, tables: TidyTables, by: Mapping[str, str]) -> Tidy
     words = (re.findall(r"\w+", getattr(name, "sql", name)) for name in by)
     read = [*by, *itertools.chain(*words), system, options.get("forbidden")]
     read = [name for name in read if name]
-    runs, qrels, columns = unnest_lists(session, runs, qrels, columns, read, options)
+    runs, qrels, columns = unnest_lists(runs, qrels, columns, read, options)
     opened, judging, abouts = [*runs.values()], *([x] if x else [] for x in (qrels, about))
     columns, mapped = map_events(session, columns, judging or opened)
     groups = [opened, mapped, abouts] if judging else [mapped, [], abouts]

@@ -8,9 +8,10 @@ from typing import Any
 
 from rankql.core.base.column_names import RELEVANT, RETRIEVED, list_side, number_kind, rank_of
 from rankql.core.base.errors import Call, Question, Ungraded
-from rankql.core.tables.candidates import Ids, fields_of, lists_of
+from rankql.core.tables.candidates import fields_of, lists_of
 from rankql.core.tables.grades import is_outcome
-from rankql.core.tables.tables import Table, is_number, is_text, quote_name
+from rankql.core.tables.ids import Ids
+from rankql.core.tables.tables import Table, is_number, quote_name
 
 
 def require_known_lists(
@@ -21,24 +22,18 @@ def require_known_lists(
     known = [any(x.column for x in each) for each in (retrieved, relevant)]
     if all(known) or (not any(known) and (not lists or item or table.known("item"))):
         return
-    ids = [*lists, *(x for x, kind in table.columns.items() if is_text(kind) and x not in lists)]
-    runs, judged = ({x.column: None for x in y if x.column} or ids for y in (retrieved, relevant))
-    ranked = sorted(runs, key=lambda x: list_side(x) == "qrels")
-    pairs = sorted(product(ranked, judged), key=lambda x: not {*x} <= {*lists})  # texts last
-    calls: list[Call] = [{"item": [x, y]} for x, y in pairs if x != y]
-    grades = (x for x in lists if is_number(table.columns[x][:-2]) and list_side(x) != "run")
-    calls += [{"item": x, "rel": y} for y in grades for x in lists if x != y]
-    calls.sort(key=lambda call: _doubtful(table, **call))
     hint = ". If other tables have the relevant ids, pass qrels="
+    grades = (x for x in lists if is_number(table.columns[x][:-2]) and list_side(x) != "run")
+    calls: list[Call] = [{"item": x, "rel": y} for y in grades for x in lists if x != y]
     for x in lists:
         fields = fields_of(table.columns[x])
         outcomes = [name for name, y in fields.items() if is_outcome(name, y.kind)]
-        calls = [*({"item": x, "rel": f"{x}.{name}"} for name in outcomes), *calls]
         ranked = [y for y in lists if list_side(y) == "run" and y != x] if outcomes else []
         places = [y for y in fields if rank_of("item", y) or number_kind(y) == "place"]
         flagged = product(ranked, places, outcomes)  # predictions beside candidates with flags
         calls = [
             *({"item": [y, f"{x}.{z}"], "rel": f"{x}.{name}"} for y, z, name in flagged),
+            *({"item": x, "rel": f"{x}.{name}"} for name in outcomes),
             *calls,
         ]
         if any(y.kind.endswith("]") for y in fields.values()):
@@ -49,14 +44,8 @@ def require_known_lists(
         f"{RETRIEVED[0]} and {RELEVANT[0]}. Found: {', '.join(lists or table.own_columns)}",
         calls,
         hint,
+        "Name both: item=['...', '...']",
     )
-
-
-def _doubtful(table: Table, item: Any, rel: str = "") -> int:
-    """How unlikely lists of ids are: those beside flags first, those of texts and numbers last."""
-    if rel:
-        return -is_outcome(rel.rpartition(".")[2], table.columns[rel].removesuffix("[]"))
-    return len({is_text(table.columns[x].removesuffix("[]")) for x in item}) - 1
 
 
 def require_known_list(table: Table, items: Sequence[Ids], named: Any) -> None:
@@ -68,6 +57,5 @@ def require_known_list(table: Table, items: Sequence[Ids], named: Any) -> None:
     word = "relevant" if table.label == "qrels" else "retrieved"
     raise Question(
         f"{table.label} has no list of {word} ids with a known name. Found: {', '.join(lists)}",
-        [{"item": x} for x in lists],
         otherwise="Name the list or column of ids: item='...'",
     )

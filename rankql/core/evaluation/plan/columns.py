@@ -70,7 +70,7 @@ def _without_null(inputs: Inputs, table: Table, name: str) -> list[Call]:
         item, lists = side.roles["item"], side.lists
         text = item if not lists or item.startswith(f"{lists.column}.") else lists.column
         if side is table and lists:
-            value = lists.item.replace("x_", "x")
+            value = lists.sql.replace("x_", "x")
             ids = quote_name(lists.column)
             ids = ids if value == "x" else f"list_transform({ids}, lambda x: {value})"
             text = f"list_filter({ids}, lambda x: x IS NOT NULL)"
