@@ -70,6 +70,10 @@ DOORS: dict[str, Sequence[tuple[Callable[..., Any], str]]] = {
     "checks of ratings": (
         (lambda x: x.has_ratings, "shapes.doubts.sentinels:CHECKS"),
     ),
+    # Checks of grades of -1, by the evidence.
+    "checks of padding": (
+        (lambda x: x.has_padding, "shapes.doubts.sentinels:PADDING"),
+    ),
     # Checks of the items that are shown, and of relevant ones, by the evidence.
     "checks of shown items": (
         (lambda x: x.reads_beyond, "features.training_checks:SHOWN"),

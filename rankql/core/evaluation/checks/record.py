@@ -33,6 +33,7 @@ from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.evaluation.query.ctes import Unique
 from rankql.core.metrics.macros import MISSING
 from rankql.core.tables.inputs import Inputs
+from rankql.core.tables.reader import numbers_in_memory
 from rankql.core.tables.tables import is_text
 
 # The check of a column that may have the grades, which metrics do not read.
@@ -120,6 +121,16 @@ class Evidence:
             return False
         has_grade, known = self.evaluation.has_grade, self.evaluation.grade_scale()
         return not known and has_grade(("=", -1), ("=", 99), ("=", 999))
+
+    @property
+    def has_padding(self) -> bool:
+        """Is a grade -1 beside a score? `evaluate` asks it of tables in memory alone."""
+        tables = self.inputs.judging
+        if not all("score" in x.roles for x in self.inputs.runs.values()):
+            return False
+        if self.causes and any(numbers_in_memory(x, x.roles["rel"]) is None for x in tables):
+            return False
+        return self.evaluation.has_grade(("=", -1))
 
     def facts(self, sql: str, *names: str) -> list[Facts]:
         """The rows of a query on the CTEs of the sources, whose columns have these names."""

@@ -128,4 +128,5 @@ SAMPLED: Sequence[Check | Door] = (
     ),
     *DOORS["checks of one grade"],
     *DOORS["checks of ratings"],
+    *DOORS["checks of padding"],
 )  # fmt: skip
