@@ -125,8 +125,9 @@ class Evidence:
     @property
     def has_padding(self) -> bool:
         """Is a grade -1 beside a score? `evaluate` asks it of tables in memory alone."""
-        tables = self.inputs.judging
-        if not all("score" in x.roles for x in self.inputs.runs.values()):
+        tables, runs = self.inputs.judging, self.inputs.runs.values()
+        graded = all("rel" in x.roles for x in tables)
+        if not (graded and all("score" in x.roles for x in runs)):
             return False
         if self.causes and any(numbers_in_memory(x, x.roles["rel"]) is None for x in tables):
             return False
