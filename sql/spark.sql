@@ -9,8 +9,9 @@ CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) RLIKE '^(array<)?
 
 CREATE OR REPLACE MACRO rankql_kind(value) AS CASE WHEN rankql_is_text(value) THEN 'text' ELSE typeof(value) END;
 
--- Spark has no bits.
-CREATE OR REPLACE MACRO rankql_holds_no_numbers(value) AS rankql_is_text(value);
+CREATE OR REPLACE MACRO rankql_is_numeric(value) AS typeof(value) RLIKE '^((tiny|small|big)?int|float|double|decimal.*|void)$';
+
+CREATE OR REPLACE MACRO rankql_holds_no_numbers(value) AS NOT (rankql_is_numeric(value) OR typeof(value) = 'boolean');
 
 -- Spark computes conditions on the type while it plans, so integers are not checked in every row.
 CREATE OR REPLACE MACRO rankql_is_integer(value) AS typeof(value) RLIKE '^(tiny|small|big)?int$';
@@ -19,7 +20,7 @@ CREATE OR REPLACE MACRO rankql_is_integer(value) AS typeof(value) RLIKE '^(tiny|
 CREATE OR REPLACE MACRO rankql_refuse_rel(rel) AS raise_error('rel must be a finite number, not ' || rel);
 
 CREATE OR REPLACE MACRO rankql_grade(rel) AS
-    CASE WHEN typeof(rel) RLIKE 'string|char' THEN raise_error('rel must be a number, not text. Cast it first')
+    CASE WHEN rankql_holds_no_numbers(rel) THEN raise_error('rel must be a number, not ' || rankql_kind(rel) || '. Cast it first')
          WHEN rankql_is_integer(rel) OR abs(CAST(rel AS DOUBLE)) < CAST('Infinity' AS DOUBLE) THEN CAST(rel AS DOUBLE)
          WHEN rel IS NOT NULL THEN rankql_refuse_rel(rel) END;
 
@@ -39,7 +40,7 @@ CREATE OR REPLACE MACRO rankql_is_literal(value) AS false;
 CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS CAST(rankql_grade(rel) >= rankql_threshold(threshold) AS DOUBLE);
 
 CREATE OR REPLACE MACRO rankql_pos(pos, k) AS
-    CASE WHEN typeof(pos) RLIKE 'string|char' THEN raise_error('pos must be a number, not text. Cast it first')
+    CASE WHEN NOT rankql_is_numeric(pos) THEN raise_error('pos must be a number, not ' || rankql_kind(pos) || '. Cast it first')
          WHEN CAST(pos AS DOUBLE) >= 1 AND CAST(pos AS DOUBLE) <= 9007199254740992
               AND (rankql_is_integer(pos) OR CAST(pos AS DOUBLE) % 1 = 0)
          THEN CASE WHEN k IS NULL OR CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN CAST(pos AS DOUBLE) END
@@ -76,10 +77,10 @@ CREATE OR REPLACE MACRO rankql_first_pos(rel, pos, k, threshold) AS
     rankql_one_ranking(min(rankql_hit_pos(rel, pos, k, threshold)), pos, k);
 
 CREATE OR REPLACE MACRO rankql_score(score) AS
-    CASE WHEN typeof(score) RLIKE 'string|char' THEN raise_error('score must be a number, not text. Cast it first')
+    CASE WHEN rankql_holds_no_numbers(score) THEN raise_error('score must be a number, not ' || rankql_kind(score) || '. Cast it first')
          WHEN isnan(CAST(score AS DOUBLE)) THEN raise_error('score must be a number, not nan') ELSE score END;
 
-CREATE OR REPLACE MACRO rankql_option(value) AS CASE WHEN typeof(value) <> 'string' THEN TRY_CAST(value AS DOUBLE) END;
+CREATE OR REPLACE MACRO rankql_option(value) AS CASE WHEN rankql_is_numeric(value) THEN TRY_CAST(value AS DOUBLE) END;
 
 CREATE OR REPLACE MACRO rankql_is_list(value) AS typeof(value) RLIKE '^(array<|void)';
 
