@@ -22,7 +22,7 @@ from rankql.core.metrics.macros import quote
 from rankql.core.tables.tables import Table, format_mapping, is_nested, is_number, is_text
 
 # Grades have at most so many values, from 0; of more among the first rows, a column has none.
-_LEVELS, _FIRST_ROWS = 10, 20_000
+LEVELS, _FIRST_ROWS = 10, 20_000
 # A property of items has one value for each, which shows if so many stand in two queries.
 _REPEATED = 0.1
 # Words of grades, of which one is enough.
@@ -41,6 +41,8 @@ _NO_GRADES = (
 CONSTANT = "min(n) = max(n) AND min(n) >= 1"
 _LABELS = "avg(length(v::VARCHAR) - length(replace(v::VARCHAR, ' ', ''))) < 3"
 _LABELS += " AND (count(DISTINCT v) > 1 OR count(v) < count(*))"
+# Of more words than grades may be, most occur twice: a date or a name is another one in most rows.
+_LABELS += f" AND (count(DISTINCT v) <= {LEVELS} OR 2 * count(DISTINCT v) <= count(v))"
 _DOUBT = f"CASE count(v) WHEN 0 THEN false WHEN count(n) THEN NOT ({CONSTANT} AND "
 _DOUBT += f"count(v) = count(*)) ELSE {_LABELS} END"
 
@@ -116,9 +118,9 @@ def name_grades(table: Table, known: Mapping[str, Any]) -> list[Call]:
     free = [x for x in free if is_text(kinds[x]) or is_number(kinds[x])]
     key, rows = quote(str(query)), f"(FROM {table.sql} LIMIT {_FIRST_ROWS})"
     pairs = "count(DISTINCT (i, v)) FILTER (v IS NOT NULL)"
-    fits = f"count(DISTINCT v) BETWEEN 2 AND {_LEVELS} AND {pairs} < count(v)"
+    fits = f"count(DISTINCT v) BETWEEN 2 AND {LEVELS} AND {pairs} < count(v)"
     fits += f" AND {pairs} > 1.5 * count(DISTINCT i)"
-    whole = f"{fits} AND bool_and(n BETWEEN 0 AND {_LEVELS} AND n % 1 = 0)"
+    whole = f"{fits} AND bool_and(n BETWEEN 0 AND {LEVELS} AND n % 1 = 0)"
     conditions = {x: fits if is_text(kinds[x]) else whole for x in free if x not in known.values()}
     names = [x for x, y in conditions.items() if holds(table, y, quote(x), rows, key)]
     return [{"rel": x} for x in names if len(names) == 1 and not is_text(kinds[x])]
@@ -142,12 +144,16 @@ def may_be_grade(
 
 
 def is_amount(table: Table, name: str, value: str, rows: str) -> bool:
-    """Are all numbers above 0, and either called like an amount or different ones of no scale?"""
-    scale = f"max(n) <= 1 OR count(DISTINCT n) <= {_LEVELS + 1}"
-    scale += f" OR (bool_and(n * 4 = floor(n * 4)) AND max(n) <= {_LEVELS})"
-    named = number_kind(name)
-    amount = f"min(n) > 0 AND ({named == 'amount'} OR NOT ({scale}))"
-    return named != "grade" and holds(table, amount, value, rows)
+    """Are all items relevant, whatever the numbers: is none 0 or NULL, and are they called like an
+    amount or an id, or no scale: of quarters up to 10, or of ten values, most of them not 1?
+    """
+    scale = (
+        f"bool_and(n * 4 = floor(n * 4)) AND (max(n) <= {LEVELS} OR count(DISTINCT n) <= {LEVELS})"
+    )
+    scale = f"max(n) <= 1 OR ({scale} AND 2 * count(*) FILTER (n = 1) < count(*))"
+    named = number_kind(name) == "amount" or says(name, "id")
+    amount = f"min(n) > 0 AND count(n) = count(*) AND ({named} OR NOT ({scale}))"
+    return number_kind(name) != "grade" and holds(table, amount, value, rows)
 
 
 def find_unread(table: Table) -> Iterator[Mapping[str, Any]]:
@@ -157,7 +163,7 @@ def find_unread(table: Table) -> Iterator[Mapping[str, Any]]:
     if not table.has_one_grade or table.lists or "item" not in table.roles:
         return
     query, item = table.key("query"), table.key("item")
-    first, few = f"(FROM {table.sql} LIMIT {_FIRST_ROWS})", f"count(DISTINCT v) <= {_LEVELS}"
+    first, few = f"(FROM {table.sql} LIMIT {_FIRST_ROWS})", f"count(DISTINCT v) <= {LEVELS}"
     names = [x for x in table.unread if not says(x, *_NO_GRADES) and x in table.columns]
     for name in [x for x in names if number_kind(x) not in ("amount", "place")]:
         kind, value = table.columns[name], quote(name)

@@ -17,8 +17,15 @@ from rankql.core.evaluation.checks.record import UNREAD_GRADES, Check, Evidence,
 from rankql.core.metrics.macros import quote
 from rankql.core.metrics.metric_record import reads_grades
 from rankql.core.tables.candidates import entries_of, is_map
-from rankql.core.tables.grades import CONSTANT, find_unread, holds, is_amount, may_be_grade
-from rankql.core.tables.tables import Table, is_number, is_text, label_in, quote_name
+from rankql.core.tables.grades import (
+    CONSTANT,
+    LEVELS,
+    find_unread,
+    holds,
+    is_amount,
+    may_be_grade,
+)
+from rankql.core.tables.tables import Table, id_text, is_number, is_text, label_in, quote_name
 from rankql.shapes.doubts.sample import Pair, Reading
 from rankql.shapes.doubts.words import are_graded, map_words
 
@@ -33,7 +40,7 @@ _TEXT = (
 
 
 def possible_grades(pair: Pair) -> Sequence[str]:
-    """Numbers and labels next to judgments that have no grade."""
+    """Numbers and labels next to judgments that have no grade: which call says what they are."""
     side = pair.qrels
     if side is None or "rel" in pair.named or not side.table.is_assumed("rel"):
         return ()
@@ -51,6 +58,11 @@ def possible_grades(pair: Pair) -> Sequence[str]:
         and may_be_grade(side.table, x, value, side.rows, side.query, item)
     ]  # fmt: skip
     doubtful = [x for x in doubtful if not says(x, "annotator")] or doubtful
+    if ids := [x for x in doubtful if _are_items(pair, side, *free[x])]:
+        words = (
+            f"are the values of {join_words(ids)}, which the run has as items, the judged items?"
+        )
+        raise Question(side.note(words), [pair.named_items(qrels=x) for x in ids])
     texts, filled, blank, graded = list[str](), list[Call](), list[Call](), False
     for x in sorted(doubtful, key=lambda x: says(x.rpartition(".")[2], "event")):
         value, kind = free[x]
@@ -87,6 +99,16 @@ def possible_grades(pair: Pair) -> Sequence[str]:
         sorted(calls, key=lambda call: call != {"rel": "1"}) if amounts else calls,
         open=blank,
     )
+
+
+def _are_items(pair: Pair, side: Reading, value: str, kind: str) -> bool:
+    """Are they ids of the run: most of them, most but once, and more than grades would be?"""
+    run, text = pair.run, id_text(value, kind)
+    known = f"v IN (SELECT CAST({run.item} AS VARCHAR) FROM {run.rows})"
+    ids = f"2 * count(DISTINCT v) FILTER ({known}) >= count(DISTINCT v)"
+    once = "2 * count(DISTINCT v) > count(v)"
+    many = "true" if is_text(kind) else f"count(DISTINCT v) > {LEVELS}"
+    return holds(side.table, f"{ids} AND {once} AND {many}", text, side.rows)
 
 
 def _nested_labels(side: Reading, taken: set[str]) -> dict[str, tuple[str, str]]:
