@@ -37,6 +37,7 @@ from rankql.shapes.doubts.rivals import (
     other_orders,
     part_of_key,
     shared_column,
+    times_of_rankings,
 )
 from rankql.shapes.doubts.sample import Pair, Reading
 from rankql.shapes.doubts.unread_grades import possible_grades
@@ -332,6 +333,7 @@ DOUBTS: Sequence[Doubt] = (
     _refuse_other_numbers,
     _split_by_type,
     shared_column,
+    times_of_rankings,
     other_orders,
     possible_grades,
     _order_of_lists,

@@ -83,6 +83,30 @@ def _splits_queries(pair: Pair, name: str, other: str) -> bool:
     return bool(run.value(sql))
 
 
+def times_of_rankings(pair: Pair) -> Iterator[str]:
+    """A time that several rows of a query share, where each has its own order and its own labels.
+
+    A time of each item is another one in most rows.
+    """
+    run, roles = pair.run, pair.run.table.roles
+    if pair.qrels is not None or run.table.lists or "query" in pair.named or "item" not in roles:
+        return
+    grade, place = (run.table.number(x) for x in ("rel", "pos" if "pos" in roles else "score"))
+    for name, (value, kind) in run.free.items():
+        if not (says(name, "time") and (is_id(kind) or kind.startswith(("DATE", "TIME")))):
+            continue
+        groups = f"""SELECT {run.query} AS q, count(*) AS n, min({grade}) < max({grade}) AS differ,
+            count(DISTINCT {place}) = count(*) AS ordered FROM {run.rows} GROUP BY q, {value}"""
+        sql = f"""SELECT sum(n) >= 2 * count(*) AND bool_and(ordered)
+            AND 2 * count(*) FILTER (differ) > count(*) AND count(*) > count(DISTINCT q)
+            FROM ({groups})"""
+        if run.value(sql):
+            call: Call = {"query": [roles["query"], name]}
+            text = f"{name} has several values within a {roles['query']}, each with rows and "
+            text += f"labels of its own. If each is a ranking, pass {as_arguments(call)}"
+            yield run.note(text)
+
+
 def other_orders(pair: Pair) -> Iterator[str]:
     """A prediction beside the place of a log, or beside the number that rel= computes grades of."""
     table, roles = pair.run.table, pair.run.table.roles

@@ -177,6 +177,10 @@ def describe_key(session: Session, qrels: Table, runs: Sequence[Table]) -> str:
     return ""
 
 
+# The types of times.
+_TIMES = ("DATE", "TIME")
+
+
 def describe_separator(
     session: Session, table: Table, column: str, qrels: Table | None = None
 ) -> str:
@@ -194,11 +198,16 @@ def describe_separator(
     names = [name for name in table.own_columns if name not in table.roles.values()]
     same = ", ".join(map(quote, {key, *table.roles.values()}))
     for name in sorted(names, key=lambda name: name not in table.known("query")):
-        if is_id(table.columns[name]) and column_names.names_part_of_key(name, table.columns[name]):
+        kind, quoted = table.columns[name], quote(name)
+        named = is_id(kind) and column_names.names_part_of_key(name, kind)
+        if named or is_id(kind) or kind.startswith(_TIMES):
             columns = ", ".join(map(quote, (name, key, table.roles[column])))
             unique = f"count(DISTINCT ({columns})) = count(*)"
             # If each row had a ranking of its own, the column would be that of the items.
             several = f"count(DISTINCT ({quote(name)}, {quote(key)})) < count(*)"
+            if not named:  # mostly several rows each, and no numbers of chunks from 0 or 1
+                several = f"2 * count(DISTINCT ({quoted}, {quote(key)})) <= count(*)"
+                several += f" AND min({quoted}) > 1" if is_id(kind) else ""
             dense = f"count(DISTINCT ({quote(name)}, {quote(key)})) >= {NEARLY_ALL} * "
             dense += f"count(DISTINCT {quote(name)}) * count(DISTINCT {quote(key)})"
             sql = f"SELECT {unique} AND {several}, {dense}, count(DISTINCT ({same})) * count("
@@ -213,7 +222,7 @@ def describe_separator(
             own, keys = {"system": name}, ", or pass the key of the queries: "
             if separates and (first or alone or (qrels and qrels.has(name))):
                 return advise(keys, of_key)
-            if separates and is_dense:
+            if separates and is_dense and named:
                 return advise(
                     systems, own, ", or if it is part of the key of the queries: ", of_key
                 )
