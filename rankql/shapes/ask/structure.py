@@ -7,7 +7,7 @@ what repeats nevertheless was ranked by several systems.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 from rankql.core.base.column_names import says
@@ -28,6 +28,8 @@ from rankql.shapes.ask.trials import makes_sense
 # About so many rows are read, of complete queries; the columns that are tried, and the systems that
 # one may have.
 _ROWS, _COLUMNS, _SYSTEMS = 20_000, 6, 50
+# The columns of which two may be the key of a query.
+_PARTS = 4
 
 
 def name_by_structure(run: Table, qrels: Table | None, options: Mapping[str, Any]) -> list[Call]:
@@ -48,10 +50,18 @@ def name_by_structure(run: Table, qrels: Table | None, options: Mapping[str, Any
     ids = [x for x in ids if not qrels or qrels.has(x)]
     texts = [x for x in free if is_text(kinds[x]) and x not in ids]
     scored = qrels or known["score"] or any(x.startswith(FRACTIONS) for x in kinds.values())
+    one: list[tuple[str, ...]] = [(x,) for x in ([query] if query else ids)]
+    some = ids[: 0 if query or qrels else _PARTS]
+    two = [*combinations(some, 2)]  # as a user and a time are one
+    rankers = (texts if qrels else ids)[:_COLUMNS]
+    words = [x for x in rankers if is_text(kinds[x])]  # more often systems than numbers are
+    tries: list[tuple[str | None, Sequence[tuple[str, ...]]]]
+    tries = [(None, one), *((x, one) for x in words), (None, two)]
+    tries += [(x, one) for x in rankers if x not in words]
     found: list[tuple[Any, Call]] = []
-    for ranker in [system] if system else [None, *(texts if qrels else ids)[:_COLUMNS]]:
-        for key in [query] if query else ids:
-            if not makes_sense({"query": key}) or key == ranker:
+    for ranker, keys in [(system, one)] if system else tries:
+        for key in keys:
+            if not makes_sense({"query": [*key]}) or ranker in key:
                 continue
             counted = _look(run, key, ranker, [item] if item else ids, numbers)
             items = [x for x in ([item] if item else ids) if x in counted]
@@ -61,7 +71,8 @@ def name_by_structure(run: Table, qrels: Table | None, options: Mapping[str, Any
             if own or (place and not scored):
                 from_0 = place and counted[place] == 0
                 at = f"{quote_name(str(place))} + 1" if from_0 else place
-                values = {"query": key, "item": own, "pos": at, "system": ranker}
+                name = key[0] if len(key) == 1 else [*key]
+                values = {"query": name, "item": own, "pos": at, "system": ranker}
                 call = {x: y for x, y in values.items() if y and not known[x]}
                 found.append(((place is None, _spread(run, key)), call))
         if found:
@@ -85,13 +96,13 @@ def _are_columns(table: Table, names: Iterable[Any]) -> bool:
 
 
 def _look(
-    table: Table, key: str, system: str | None, names: Sequence[str],
+    table: Table, key: Sequence[str], system: str | None, names: Sequence[str],
     numbers: Sequence[str],
 ) -> dict[str, float | None]:  # fmt: skip
     """The columns of which no value repeats in the rows of a query and system, each with the number
     from which its values count up, if they do.
     """
-    keys = [x for x in (key, system) if x]
+    keys = [x for x in (*key, system) if x]
     names = [x for x in dict.fromkeys((*names, *numbers)) if x not in keys]
     every = table.value(f"count(*) // {_ROWS} + 1")
     each, both = ["count(*) AS n"], list[str]()
@@ -104,8 +115,9 @@ def _look(
         )
     group = ", ".join(map(quote, keys))
     rows = f"SELECT {group}, {', '.join(each)} FROM {table.sql}"
-    rows += f" WHERE hash({quote(key)}) % {every} = 0 GROUP BY {group}"
-    counts = ", ".join(f"count(DISTINCT {quote(x)})" for x in (key, keys[-1]))
+    query = f"({', '.join(map(quote, key))})"
+    rows += f" WHERE hash({query}) % {every} = 0 GROUP BY {group}"
+    counts = f"count(DISTINCT {query}), count(DISTINCT {quote(keys[-1])})"
     sql = f"SELECT {counts}, count(*), sum(n), {', '.join(both)} FROM ({rows})"
     queries, systems, groups, total, *looks = table.session.row(sql)
     crossed = not system or (1 < systems <= _SYSTEMS and 2 * groups > queries * systems)
@@ -114,11 +126,11 @@ def _look(
     return {x: y for x, unique, y in zip(names, looks[::2], looks[1::2], strict=True) if unique}
 
 
-def _spread(table: Table, name: str) -> float:
+def _spread(table: Table, key: Sequence[str]) -> float:
     """Into how many parts the rows of a value fall on average."""
-    value = quote(name)
-    rows = f"SELECT {value}, lag({value}) OVER () AS x_ FROM (FROM {table.sql} LIMIT {_ROWS})"
-    parts = f"count_if({value} IS DISTINCT FROM x_) / count(DISTINCT {value})"
+    value = f"({', '.join(map(quote, key))})"
+    rows = f"SELECT {value} AS v_, lag(v_) OVER () AS x_ FROM (FROM {table.sql} LIMIT {_ROWS})"
+    parts = "count_if(v_ IS DISTINCT FROM x_) / count(DISTINCT v_)"
     return float(table.session.value(f"SELECT {parts} FROM ({rows})"))
 
 
