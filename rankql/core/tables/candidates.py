@@ -223,15 +223,31 @@ def _name_ids(table: Table, by: Sequence[str], *needed: str) -> Table | None:
     return replace(table, roles=ids, named={table.actual_name(x): "" for x in by if table.has(x)})
 
 
-def first_rank_error(label: str, name: str) -> RankqlError:
-    """The error about ranks of first hits, one per query, which no mean should leave out."""
+def first_rank_error(label: str, name: str, ranks: Sequence[Call] = ()) -> RankqlError:
+    """The error about ranks of first hits, one per query, which no mean should leave out.
+
+    ranks: the ranks where some numbers mean no hit.
+    """
     text = (
         f"{label}: is {name} the rank of the first hit of each query? A mean of ranks leaves out "
     )
     text += "queries without a hit. To evaluate, compare or gate, pass "
     more = ", metrics='RR', or a limit on RR. To read the ranks as they are, pass metrics="
     more += f"{name!r} to read_values, or to compare with files, or a limit on {name}"
-    return RankqlError(advise(text, {"rel": "1"}, ", ", {"pos": name}, more))
+    first, *others = [{"rel": "1", **x} for x in ranks or [{"pos": name}]]
+    return RankqlError(advise(text, first, *(x for y in others for x in (", or ", y)), more))
+
+
+def _first_ranks(table: Table, name: str) -> list[Call]:
+    """The ranks of a column in which -1 or 0 may mean no hit."""
+    number = f"TRY_CAST({quote(name)} AS DOUBLE)"
+    counts = ", ".join(f"count(*) FILTER ({number} = {x})" for x in (-1, 0, 1))
+    no_hits, zeros, ones = table.row(counts)
+    column = quote_name(name)
+    if no_hits:
+        return [{"pos": f"nullif({column}, -1){' + 1' * bool(zeros)}"}]
+    calls: list[Call] = [{"pos": f"nullif({column}, 0)"}, {"pos": f"{column} + 1"}]
+    return calls[:: -1 if zeros > ones else 1] if zeros else []
 
 
 def missing_role(table: Table, role: str, hint: str = "") -> RankqlError:
@@ -263,7 +279,7 @@ def missing_role(table: Table, role: str, hint: str = "") -> RankqlError:
             return Ungraded(text, otherwise=f"Pass qrels={hint}")
         ranks = [x for x in numbers if says(x, "first rank")]
         if table.label.startswith("run") and len(ranks) == 1 and not table.known("item"):
-            return first_rank_error(table.label, *ranks)
+            return first_rank_error(table.label, ranks[0], _first_ranks(table, ranks[0]))
         from rankql.core.tables.grades import offer_grades  # for errors alone
 
         calls = offer_grades(table, free, numbers, judged)

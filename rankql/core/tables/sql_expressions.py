@@ -33,7 +33,7 @@ def number_type(table: Table, name: str) -> str | None:
     It is DOUBLE, but integers that it rounds stay exact.
     """
     column = quote(name)
-    integer = f"TRY_CAST(regexp_extract({column}, '^[+-]?[0-9]+$') AS HUGEINT)"
+    integer = f"TRY_CAST(regexp_extract(CAST({column} AS VARCHAR), '^[+-]?[0-9]+$') AS HUGEINT)"
     sql = (
         f"SELECT count({column}), count({text_number(name)}), "
         f"count({column}) = count({integer}) AND max(abs({integer})) > {2**53} FROM {table.sql}"

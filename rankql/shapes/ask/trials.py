@@ -219,7 +219,8 @@ def has_matches(session: Session, inputs: Inputs, collapse: bool) -> bool:
             number = table.number("pos")
             sql = f"SELECT min({number}) = 1 AND bool_and({number} = floor({number}))"
             places = [*(x for x in keys if x != table.roles.get("item")), pos]
-            if pos in table.computed:  # what counts from 0 does so in each query
+            # What counts from 0 does so in each query, but not ranks of first hits.
+            if pos in table.computed and repeats(table, places[:-1]):
                 first = f"count(DISTINCT ({', '.join(map(quote, places[:-1]))}))"
                 each = f"SELECT {first} = {first} FILTER ({number} = 1) FROM {table.sql}"
                 if not session.value(each):

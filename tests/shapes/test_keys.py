@@ -1,0 +1,121 @@
+"""What tells rows apart beside the query: times, keys of two columns, ranks of first hits."""
+
+import polars as pl
+import pytest
+
+import rankql
+from rankql.core.base.errors import Question
+
+
+def rows(time, *requests, items=None):
+    """A row per request and item, of one user: the item, its score and its label."""
+    return pl.DataFrame(
+        [
+            (7, at, item if items is None else items[n][i], score, label)
+            for n, (at, ranking) in enumerate(requests)
+            for i, (item, score, label) in enumerate(ranking)
+        ],
+        ["user_id", time, "item_id", "score", "label"],
+        orient="row",
+    )
+
+
+# The second item is relevant, then the first: RR 3/4; as one ranking it is 1/2.
+FIRST, SECOND = [("a", 0.9, 0), ("b", 0.8, 1)], [("c", 0.7, 1), ("d", 0.6, 0)]
+TIMES = {
+    "ts": (1735689600, 1735693200),
+    "event_time": ("2026-03-01 10:00", "2026-03-01 11:00"),
+    "served": (pl.date(2026, 3, 1), pl.date(2026, 3, 2)),
+}
+
+
+@pytest.mark.parametrize("name", ["ts", "timestamp"])
+def test_a_time_of_rankings_is_noted_where_no_item_repeats(name):
+    table = rows(name, (100, FIRST), (200, SECOND))
+    result = rankql.evaluate(table, metrics="RR")
+    (note,) = (x for x in result.notes if name in x)
+    assert result["RR"] == 0.5 and f"query=['user_id', '{name}']" in note
+    assert rankql.evaluate(table, metrics="RR", query=["user_id", name])["RR"] == 0.75
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        # Each item has a time of its own.
+        rows("timestamp", *((n, [x]) for n, x in enumerate([*FIRST, *SECOND]))),
+        # The second request has no relevant item, nor the third.
+        rows("timestamp", (1, FIRST), (2, [("c", 0.7, 0), ("d", 0.6, 0)]), (3, [("e", 0.1, 0)])),
+        # One time per query.
+        pl.concat([rows("timestamp", (1, FIRST)), rows("timestamp", (2, SECOND)).with_columns(
+            user_id=pl.lit(8, pl.Int64))]),
+        # A brand is a property of items.
+        rows("brand", (1, FIRST), (2, SECOND)),
+    ],
+)  # fmt: skip
+def test_other_times_are_no_keys(table):
+    assert not any("of its own" in x for x in rankql.evaluate(table, metrics="RR").notes)
+
+
+@pytest.mark.parametrize("kind", [int, pl.Datetime, pl.Date])
+def test_a_time_is_offered_as_a_part_of_the_key_where_items_repeat(kind):
+    table = rows("served_at", (1735689600, FIRST), (1735776000, SECOND), items=["ab", "ab"])
+    if kind is not int:
+        table = table.with_columns(pl.from_epoch("served_at").cast(kind))
+    with pytest.raises(rankql.RankqlError) as error:
+        rankql.evaluate(table, metrics="RR")
+    call = error.value.remedies[0] if not hasattr(error.value, "calls") else error.value.calls[0]
+    assert call == {"query": ["user_id", "served_at"]}
+    assert rankql.evaluate(table, metrics="RR", **call)["RR"] == 0.75
+
+
+def test_numbers_of_chunks_are_no_part_of_the_key():
+    """A document has several chunks, numbered from 0 or 1: its best one counts."""
+    for first in (0, 1):
+        table = pl.DataFrame(
+            [("q", n + first, x, s, r) for n in (0, 1) for x, s, r in FIRST],
+            ["query", "chunk_index", "item", "score", "rel"], orient="row",
+        )  # fmt: skip
+        with pytest.raises(rankql.RankqlError) as error:
+            rankql.evaluate(table, metrics="RR")
+        assert "collapse" in error.value.calls[0]
+
+
+def test_two_columns_may_be_the_key_of_unknown_names():
+    """The right tail is first, second and third."""
+    table = pl.DataFrame(
+        [
+            (src, ts, dst, 1.0 - place / 10, int(place == right))
+            for src, ts, right in ((1, 100, 1), (1, 200, 0), (2, 100, 2))
+            for place, dst in enumerate((10, 11, 12))
+        ],
+        ["src", "ts", "dst", "score", "label"], orient="row",
+    )  # fmt: skip
+    with pytest.raises(Question) as error:
+        rankql.evaluate(table, metrics="RR")
+    call = error.value.calls[0]
+    assert call == {"query": ["src", "ts"], "item": "dst"}
+    value = rankql.evaluate(table, metrics="RR", **call)["RR"]
+    assert value == pytest.approx((1 / 2 + 1 + 1 / 3) / 3)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "calls", "value"),
+    [
+        ([1, 3, 0, 2], ["nullif(gold_rank, 0)", "gold_rank + 1"], (1 + 1 / 3 + 0 + 1 / 2) / 4),
+        ([0, 2, 0, 1], ["gold_rank + 1", "nullif(gold_rank, 0)"], (1 + 1 / 3 + 1 + 1 / 2) / 4),
+        ([1, -1, 2, 4], ["nullif(gold_rank, -1)"], (1 + 0 + 1 / 2 + 1 / 4) / 4),
+        ([0, -1, 1, 3], ["nullif(gold_rank, -1) + 1"], (1 + 0 + 1 / 2 + 1 / 4) / 4),
+        ([1, 3, None, 2], ["gold_rank"], (1 + 1 / 3 + 0 + 1 / 2) / 4),
+    ],
+)
+@pytest.mark.parametrize("file", [True, False])
+def test_first_ranks_of_which_a_number_says_no_hit(ranks, calls, value, file, tmp_path):
+    table = pl.DataFrame({"query_id": [*"abcd"], "gold_rank": ranks})
+    if file:
+        table.write_csv(path := tmp_path / "ranks.csv")
+        table = str(path)
+    with pytest.raises(rankql.RankqlError) as error:
+        rankql.evaluate(table, metrics="RR")
+    offered = [x["pos"] for x in error.value.calls if "pos" in x]
+    assert offered == calls
+    assert rankql.evaluate(table, metrics="RR", rel="1", pos=calls[0])["RR"] == pytest.approx(value)
