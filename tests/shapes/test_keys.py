@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 import rankql
-from rankql.core.base.errors import Question
+from support.reading import asked
 
 
 def rows(time, *requests, items=None):
@@ -90,9 +90,8 @@ def test_two_columns_may_be_the_key_of_unknown_names():
         ],
         ["src", "ts", "dst", "score", "label"], orient="row",
     )  # fmt: skip
-    with pytest.raises(Question) as error:
-        rankql.evaluate(table, metrics="RR")
-    call = error.value.calls[0]
+    question = asked(table)
+    call = question.calls[0]
     assert call == {"query": ["src", "ts"], "item": "dst"}
     value = rankql.evaluate(table, metrics="RR", **call)["RR"]
     assert value == pytest.approx((1 / 2 + 1 + 1 / 3) / 3)

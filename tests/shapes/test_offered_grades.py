@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 import rankql
-from rankql.core.base.errors import Question
+from support.reading import asked
 
 RUN = pl.DataFrame(
     [(u, f"p{u}{i}", 1.0 - i / 10) for u in range(12) for i in range(6)],
@@ -36,9 +36,8 @@ def judged(name, *values):
     ],
 )
 def test_every_item_is_relevant_unless_a_number_may_be_a_grade(name, values, first):
-    with pytest.raises(Question) as error:
-        rankql.evaluate(RUN, judged(name, *values), "nDCG@10")
-    offered = [call["rel"] for call in error.value.calls]
+    question = asked(RUN, judged(name, *values), "nDCG@10")
+    offered = [call["rel"] for call in question.calls]
     assert offered[0] == first and {*offered} == {name, "1"}
 
 
@@ -48,8 +47,7 @@ def test_texts_with_another_value_in_most_rows_are_no_grades():
     for values in (days, [f"shopper {x}" for x in range(24)]):
         result = rankql.evaluate(RUN, judged("noted", *values), "RR")
         assert result["RR"] == 0.5
-    with pytest.raises(Question, match="noted"):
-        rankql.evaluate(RUN, judged("noted", "poor", "good", "fair"), "RR")
+    asked(RUN, judged("noted", "poor", "good", "fair"), "RR", match="noted")
 
 
 @pytest.mark.parametrize("name", ["expected_doc_id", "source_file", "answer"])
@@ -71,6 +69,5 @@ def test_stars_beside_movies_with_small_numbers_are_grades():
     run = RUN.with_columns(item=pl.int_range(pl.len()) % 6 + 1)
     gold = pl.DataFrame({"user": [u for u in range(12) for _ in (1, 2)],
                          "item": [2, 5] * 12, "stars": [1, 5, 3, 2] * 6})  # fmt: skip
-    with pytest.raises(Question) as error:
-        rankql.evaluate(run, gold, "nDCG@10")
-    assert error.value.calls[0] == {"rel": "stars"}
+    question = asked(run, gold, "nDCG@10")
+    assert question.calls[0] == {"rel": "stars"}
