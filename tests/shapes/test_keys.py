@@ -118,3 +118,43 @@ def test_first_ranks_of_which_a_number_says_no_hit(ranks, calls, value, file, tm
     offered = [x["pos"] for x in error.value.calls if "pos" in x]
     assert offered == calls
     assert rankql.evaluate(table, metrics="RR", rel="1", pos=calls[0])["RR"] == pytest.approx(value)
+
+
+@pytest.mark.parametrize("name", ["chunk_size", "approach_no", "setting"])
+def test_a_column_of_which_each_value_has_all_queries_is_offered_as_the_system(name):
+    """Numbers too: two rows per question, of which the second has nothing on top."""
+    values = ["a", "b"] if name == "setting" else [256, 512]
+    rows = [
+        {"query": q, name: value, "retrieved": order(["x", "y"]), "relevant": ["x"]}
+        for q in ("tea", "jug", "mug")
+        for value, order in zip(values, (list, lambda x: x[::-1]), strict=True)
+    ]
+    question = asked(pl.DataFrame(rows))
+    assert question.calls[0] == {"system": name}
+    means = rankql.evaluate(pl.DataFrame(rows), metrics="RR", **question.calls[0]).summary["mean"]
+    assert means.to_list() == [1.0, 0.5]
+
+
+def test_a_column_with_other_values_in_each_query_is_a_part_of_the_key():
+    rows = [
+        {"query": q, "visit": 10 * n + i, "retrieved": ["x", "y"], "relevant": [gold]}
+        for n, q in enumerate(("tea", "jug", "mug"))
+        for i, gold in enumerate("xy")
+        for _ in (1,)
+    ]
+    table = pl.DataFrame(rows)
+    with pytest.raises(rankql.RankqlError, match="several rows for query") as error:
+        rankql.evaluate(table, metrics="RR")
+    assert {"system": "visit"} not in getattr(error.value, "calls", [])
+
+
+def test_a_numbered_column_that_the_caller_names_is_no_place_of_a_list():
+    run = {1: [12, 3, 15], 2: [4, 11]}
+    gold = pl.DataFrame(
+        [(1, 1, 5, 12), (1, 1, 6, 15), (2, 2, 7, 11)], ["user_id", "id1", "id2", "id3"],
+        orient="row",
+    )  # fmt: skip
+    value = rankql.evaluate(run, gold, "R@2", item="id3", rel="1")["R@2"]
+    assert value == pytest.approx((1 / 2 + 1) / 2)
+    note = "id1 to id3 are read as one list of ids"
+    assert any(note in x for x in rankql.evaluate(run, gold, "R@2").notes)

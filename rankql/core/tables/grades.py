@@ -41,7 +41,8 @@ _NO_GRADES = (
 CONSTANT = "min(n) = max(n) AND min(n) >= 1"
 _LABELS = "avg(length(v::VARCHAR) - length(replace(v::VARCHAR, ' ', ''))) < 3"
 _LABELS += " AND (count(DISTINCT v) > 1 OR count(v) < count(*))"
-# Of more words than grades may be, most occur twice: a date or a name is another one in most rows.
+# A time is no grade, and of more words than grades may be, most occur twice, unlike names.
+_LABELS += " AND count(TRY_CAST(v AS TIMESTAMP)) < count(v)"
 _LABELS += f" AND (count(DISTINCT v) <= {LEVELS} OR 2 * count(DISTINCT v) <= count(v))"
 _DOUBT = f"CASE count(v) WHEN 0 THEN false WHEN count(n) THEN NOT ({CONSTANT} AND "
 _DOUBT += f"count(v) = count(*)) ELSE {_LABELS} END"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,8 @@ from rankql.core.tables.candidates import assign_roles, find_ids
 from rankql.core.tables.tables import Runs, Table, is_id, is_text, unknown_column
 from rankql.shapes.choose.computed import column_name
 
+# Systems rank this share of the queries of all.
+_NEARLY_ALL = 0.9
 # Names of how deep a ranking was cut, of which each has a row.
 _DEPTHS = ("k", "top_k", "depth", "cutoff", "n_results")
 
@@ -89,7 +91,9 @@ def _keys_of_rows(table: Table, system: str | None) -> list[Call]:
     parts = [*table.computed.get(key, [key])]
     lists = {x for x in columns if list_side(x) or says(x, "retrieved", "relevant")}
     free = [x for x in columns if is_id(table.columns[x]) and x not in {*parts, *lists}]
-    free = [x for x in free if names_part_of_key(x, table.columns[x])]
+    named = [x for x in free if names_part_of_key(x, table.columns[x])]
+    repeat = "2 * count(DISTINCT {}) <= count(*)".format
+    free = [x for x in free if x in named or table.value(repeat(quote(x)))]
     alone = [x for x in free if says(x, "id")] if len(parts) == 1 else []
     keys = [[x] for x in alone] + [[*parts, x] for x in free]
     if len(parts) == 1:
@@ -103,8 +107,20 @@ def _keys_of_rows(table: Table, system: str | None) -> list[Call]:
     for names in keys:
         count = ", ".join(quote(x) for x in (*names, system) if x)
         if table.value(f"count(DISTINCT ({count})) = count(*)"):
+            of_key: Call = {"query": names[0] if len(names) == 1 else names}
+            own: Call = {"system": names[-1]}
             if says(names[-1], "system") and not system:
-                calls.insert(0, {"system": names[-1]})
+                calls.insert(0, own)
+            elif not system and len(names) > 1 and _ranks_most(table, parts, names[-1]):
+                says_key = names_part_of_key(names[-1], "BIGINT")
+                calls += [of_key, own] if says_key else [own, of_key]
             else:
-                calls.append({"query": names[0] if len(names) == 1 else names})
+                calls.append(of_key)
     return calls
+
+
+def _ranks_most(table: Table, parts: Sequence[str], name: str) -> bool:
+    """Has each value of a column nearly all queries, as systems have?"""
+    queries, values = f"({', '.join(map(quote, parts))})", f"count(DISTINCT {quote(name)})"
+    most = f"count(*) >= {_NEARLY_ALL} * {values} * count(DISTINCT {queries})"
+    return bool(table.value(f"{values} > 1 AND {most}"))

@@ -82,7 +82,7 @@ def possible_grades(pair: Pair) -> Sequence[str]:
     if not doubtful:
         return ()
     calls += [*({"rel": x} for x in lists), *maps.values()]
-    if not blank or not graded:
+    if not blank or not graded or values:
         calls.append({"rel": "1"})
     elif not calls:
         blank.append({"rel": "1"})
