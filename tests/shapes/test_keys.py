@@ -158,3 +158,16 @@ def test_a_numbered_column_that_the_caller_names_is_no_place_of_a_list():
     assert value == pytest.approx((1 / 2 + 1) / 2)
     note = "id1 to id3 are read as one list of ids"
     assert any(note in x for x in rankql.evaluate(run, gold, "R@2").notes)
+
+
+@pytest.mark.parametrize(("one", "many"), [("answer_id", "answer_ids"), ("gold", "expected_ids")])
+def test_one_id_where_a_list_is_null_is_offered_with_the_list(one, many):
+    """y is second; z is first."""
+    run = pl.DataFrame({"query": [*"ab"], "retrieved": [["x", "y"], ["z", "x"]]})
+    gold = pl.DataFrame({"query": [*"ab"], one: ["y", None], many: [None, ["z", "w"]]})
+    question = asked(run, gold)
+    call = question.calls[0]
+    assert call == {"item": ["retrieved", f"coalesce({many}, [{one}])"]}
+    assert rankql.evaluate(run, gold, "RR", **call)["RR"] == 0.75
+    both = gold.with_columns(pl.Series(many, [["y"], ["z", "w"]]))
+    assert rankql.evaluate(run, both, "RR")["RR"] == 0.75

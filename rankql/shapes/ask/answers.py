@@ -144,7 +144,9 @@ def _answer(
         (run,) = runs.values()
         named = request.rules.columns
         pairs = find_pairs(run, tables["qrels"], named["query"], named["item"], repeats)
-        question.calls = pairs + [x for x in question.calls if x not in pairs]
+        # What a doubt found is SQL, which no pair of names says.
+        own = [x for x in question.calls if "(" in str(x.get("item"))]
+        question.calls = own + pairs + [x for x in question.calls if x not in pairs + own]
         return question
 
     if ADD_HEADER in str(error):  # columns were read under names that nobody wrote

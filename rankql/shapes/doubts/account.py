@@ -33,6 +33,7 @@ from rankql.core.tables.tables import (
 from rankql.shapes.choose.cells import find_items
 from rankql.shapes.doubts.rivals import (
     found_list,
+    ids_beside_lists,
     other_level,
     other_orders,
     part_of_key,
@@ -333,6 +334,7 @@ DOUBTS: Sequence[Doubt] = (
     _refuse_other_numbers,
     _split_by_type,
     shared_column,
+    ids_beside_lists,
     times_of_rankings,
     other_orders,
     possible_grades,

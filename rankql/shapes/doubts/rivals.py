@@ -23,7 +23,7 @@ from rankql.core.metrics.macros import quote
 from rankql.core.tables.candidates import fields_of
 from rankql.core.tables.numbers.order import other_order
 from rankql.core.tables.reader import first_rows
-from rankql.core.tables.tables import FIRST_ROWS, is_id, is_number, is_text
+from rankql.core.tables.tables import FIRST_ROWS, id_text, is_id, is_number, is_text, quote_name
 from rankql.shapes.doubts.sample import Pair, Reading
 
 # Names of what has a ranking of its own in each query, of what may have, and of what documents
@@ -81,6 +81,26 @@ def _splits_queries(pair: Pair, name: str, other: str) -> bool:
         AND (SELECT avg(CAST(n > 1 AS INT)) > 0.5 AND max(first) = 1 AND bool_and((q, v) IN
             (SELECT (q, v) FROM {theirs})) FROM {groups})"""
     return bool(run.value(sql))
+
+
+def ids_beside_lists(pair: Pair) -> Sequence[str]:
+    """One id where the judged list is NULL: a column that is never filled beside it."""
+    side, run = pair.qrels, pair.run
+    if side is None or not side.column or "item" in pair.named or not side.kind.endswith("[]"):
+        return ()
+    some, column = side.kind[:-2], quote(side.column)
+    for name, (value, kind) in side.free.items():
+        if kind != some:
+            continue
+        text, known = id_text(value, kind), f"SELECT CAST({run.item} AS VARCHAR) FROM {run.rows}"
+        sql = f"""SELECT count({value}) > 0 AND count({column}) > 0
+            AND count(*) FILTER ({value} IS NOT NULL AND {column} IS NOT NULL) = 0
+            AND count(*) FILTER ({text} IN ({known})) > 0 FROM {side.sample}"""
+        if side.value(sql):
+            lists = f"coalesce({quote_name(side.column)}, [{quote_name(name)}])"
+            text = f"{name} has one id where {side.column} is NULL. Are both relevant?"
+            raise Question(side.note(text), [pair.named_items(qrels=lists)])
+    return ()
 
 
 def times_of_rankings(pair: Pair) -> Iterator[str]:
