@@ -238,6 +238,17 @@ def first_rank_error(label: str, name: str, ranks: Sequence[Call] = ()) -> Rankq
     return RankqlError(advise(text, first, *(x for y in others for x in (", or ", y)), more))
 
 
+def _has_rankings(table: Table, place: str) -> bool:
+    """Do the places of most queries count up from 1?"""
+    query = table.find("query")
+    if query is None:
+        return False
+    number = f"TRY_CAST({quote(place)} AS DOUBLE)"
+    groups = f"SELECT count(*) AS n, min({number}) = 1 AND max({number}) = count(*) AS up "
+    groups += f"FROM {table.sql} GROUP BY {quote(query)}"
+    return bool(table.session.value(f"SELECT max(n) > 1 AND avg(up::INT) > 0.5 FROM ({groups})"))
+
+
 def _first_ranks(table: Table, name: str) -> list[Call]:
     """The ranks of a column in which -1 or 0 may mean no hit."""
     number = f"TRY_CAST({quote(name)} AS DOUBLE)"
@@ -278,7 +289,8 @@ def missing_role(table: Table, role: str, hint: str = "") -> RankqlError:
             text = f"{table.label} has no grades, and there are no judgments"
             return Ungraded(text, otherwise=f"Pass qrels={hint}")
         ranks = [x for x in numbers if says(x, "first rank")]
-        if table.label.startswith("run") and len(ranks) == 1 and not table.known("item"):
+        alone = table.label.startswith("run") and len(ranks) == 1 and not table.known("item")
+        if alone and not _has_rankings(table, ranks[0]):
             return first_rank_error(table.label, ranks[0], _first_ranks(table, ranks[0]))
         from rankql.core.tables.grades import offer_grades  # for errors alone
 
