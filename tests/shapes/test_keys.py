@@ -171,3 +171,21 @@ def test_one_id_where_a_list_is_null_is_offered_with_the_list(one, many):
     assert rankql.evaluate(run, gold, "RR", **call)["RR"] == 0.75
     both = gold.with_columns(pl.Series(many, [["y"], ["z", "w"]]))
     assert rankql.evaluate(run, both, "RR")["RR"] == 0.75
+
+
+def test_lists_of_lists_of_unknown_names_are_groups_of_alternatives():
+    """One of each inner list suffices: y or w, and v; z. Pairs are parts of a key still."""
+    rows = pl.DataFrame({"query": [*"ab"], "items": [["x", "w"], ["z", "x"]],
+                         "needed": [[["y", "w"], ["v"]], [["z"]]]})  # fmt: skip
+    with pytest.raises(rankql.RankqlError) as error:
+        rankql.evaluate(rows, metrics="STREC@2")
+    call = {"item": ["items", "needed"], "groups": "any"}
+    assert error.value.calls == [call]
+    value = rankql.evaluate(rows, metrics="STREC@2", **call)["STREC@2"]
+    assert value == pytest.approx((1 / 2 + 1) / 2)
+    pairs = rows.with_columns(
+        needed=pl.Series([[["x", "w"], ["w", "p"]], [["z", "q"], ["x", "r"]]])
+    )
+    with pytest.raises(rankql.RankqlError) as error:
+        rankql.evaluate(pairs, metrics="RR")
+    assert not any("groups" in x for x in error.value.calls)

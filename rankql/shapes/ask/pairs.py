@@ -51,6 +51,8 @@ class _Field(NamedTuple):
     path: Ids
     ids: Mapping[Any, Sequence[str]]
     spelled: str
+    # Are they those of lists in a list, of which one of each may suffice?
+    groups: bool = False
 
     @property
     def words(self) -> set[str]:
@@ -82,8 +84,11 @@ def find_pairs(
         ranked = [x for x in ranked if len(x[0]) > 1] if keys_only else ranked
         for mine, theirs in ranked or _joined(*sides):
             names = [_spell(mine), _spell(theirs)]
-            call = {"item": names[0] if names[0] == names[1] else names}
-            calls.append(call | (named if qrels else {}))
+            call: Call = {"item": names[0] if names[0] == names[1] else names}
+            if mine[0].groups:
+                continue
+            groups = {"groups": "any"} if theirs[0].groups else {}
+            calls.append({**call, **groups, **(named if qrels else {})})
     return calls
 
 
@@ -175,7 +180,20 @@ def _fields(table: Table, key: str) -> list[_Field]:
         long = fractions or sum(map(len, field.every)) > 60 * len(field.every)
         if field.every and not flags and not long:
             found.append(field)
-    return found
+    every = {x.path.name: x for x in found}
+    parts = {x.path.name: re.fullmatch(r"(.*)\[\d\]", x.path.name) for x in found}
+    groups = {
+        part[1] for name, part in parts.items()
+        if part and part[1] in every and _differ_in_length(every[part[1]], every[name])
+    }  # fmt: skip
+    kept = [x for x in found if not (part := parts[x.path.name]) or part[1] not in groups]
+    return [x._replace(groups=x.path.name in groups) for x in kept]
+
+
+def _differ_in_length(inner: _Field, part: _Field) -> bool:
+    """Have the lists in a list several lengths or one id each, unlike pairs?"""
+    sizes = {len(inner.ids[x]) / max(len(ids), 1) for x, ids in part.ids.items()}
+    return len(sizes) > 1 or sizes == {1}
 
 
 def _read_cells(table: Table, name: str) -> Iterator[tuple[Ids, str]]:
