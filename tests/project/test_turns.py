@@ -100,20 +100,21 @@ def test_families_that_a_commit_changes_run(changed, families):
 
 
 @pytest.mark.parametrize(
-    ("changed", "runs"),
+    ("changed", "commits"),
     [
-        ("rankql/core/tables/files.py", True),
-        ("tests/cases/faults.toml", False),
-        ("tests/shapes/test_files.py", True),
-        ("tests/support/samples.py", True),  # which it imports
-        ("tests/support/paths.py", True),  # as conftest.py does
-        ("tests/support/spark_sessions.py", False),
-        ("tests/core/tables/test_tidy.py", False),
-        ("rankql/cli/main.py", False),
+        ("rankql/core/tables/files.py", 2),  # a package that they test
+        ("tests/cases/faults.toml", 1),
+        ("tests/shapes/test_files.py", 6),
+        ("tests/support/samples.py", 6),  # which it imports
+        ("tests/support/paths.py", 6),  # as conftest.py does
+        ("tests/support/spark_sessions.py", 1),
+        ("tests/core/tables/test_tidy.py", 1),
+        ("rankql/cli/main.py", 1),
     ],
 )
-def test_repetitions_of_what_a_commit_changes_run(changed, runs):
-    assert Turn(0, (changed,)).runs_repetition(1, "tests/shapes/test_files.py") is runs
+def test_of_six_commits_that_change_a_file_so_many_run_a_repetition(changed, commits):
+    each = [Turn(number, (changed,)) for number in range(6)]
+    assert sum(x.runs_repetition(1, "tests/shapes/test_files.py") for x in each) == commits
 
 
 def test_repetitions_of_a_table_run_with_it():

@@ -13,8 +13,9 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# One of so many commits runs a repetition. Of the Spark matrix each runs a family.
-REPETITIONS = 6
+# One of so many commits runs a repetition, and one of fewer those of a package that it changes, whose
+# light tests all run. Of the Spark matrix each commit runs a family.
+REPETITIONS, OF_CHANGED = 6, 3
 FILES = [path.stem for path in (ROOT / "tests" / "cases").rglob("*.csv")]
 TABLES = {path.name for path in (ROOT / "tests" / "cases").glob("*.toml")}
 FAMILIES = sorted([*FILES, "repeated positions"])  # which are made of all others
@@ -53,12 +54,12 @@ class Turn:
         return any(path.startswith((*starts, *SHARED)) for path in self.changed)
 
     def runs_repetition(self, place, path):
-        """Is it the turn of a repetition, or does the commit change what its folder tests?"""
+        """Is it the turn of a repetition, or does the commit change its test or what that reads?"""
         folder = path.removeprefix("tests/").rpartition("/")[0]
         folders = READERS if folder in READERS else (folder,)
         packages = [f"rankql/{x}/" for x in folders]
-        turn = place % REPETITIONS == self.number % REPETITIONS
-        return turn or self.changes(path, *packages, f"{folder}/", *support_of(path))
+        each = OF_CHANGED if self.changes(*packages, f"{folder}/") else REPETITIONS
+        return place % each == self.number % each or self.changes(path, *support_of(path))
 
     def runs_family(self, family):
         """Is it the turn of a family of the Spark matrix, or does the commit change it?"""
