@@ -72,6 +72,28 @@ def test_all_run_if_git_does_not_know(git, tmp_path, monkeypatch):
     assert this_turn(tmp_path) is None  # .ci/run --all
 
 
+PROJECT = """[project]
+dependencies = ["a>={}"]
+[project.optional-dependencies]
+test = ["b"]
+test-all = ["c>={}"]
+"""
+
+
+@pytest.mark.parametrize(("versions", "counts"), [((2, 1), True), ((1, 2), False)])
+def test_the_project_counts_where_the_dependencies_of_the_light_tests_differ(
+    git, tmp_path, versions, counts
+):
+    (tmp_path / "pyproject.toml").write_text(PROJECT.format(1, 1))
+    commit(git, tmp_path, "three")
+    git("update-ref", "refs/remotes/origin/main", "HEAD")
+    git("switch", "-q", "-c", "work")
+    (tmp_path / "pyproject.toml").write_text(PROJECT.format(*versions))
+    commit(git, tmp_path, "four")
+    turn = this_turn(tmp_path)
+    assert ("pyproject.toml" in turn.changed) is turn.runs_oldest is counts
+
+
 def test_everything_has_its_turn():
     assert {*FAMILIES} == {*hand_cases.FAMILIES}
     each = [Turn(number, ()) for number in range(12 * len(FAMILIES))]

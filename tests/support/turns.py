@@ -8,13 +8,14 @@ import ast
 import os
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# One of so many commits runs a repetition, and one of fewer those of a package that it changes, whose
-# light tests all run. Of the Spark matrix each commit runs a family.
+# One of so many commits runs a repetition, and one of fewer those of a package that it changes,
+# whose light tests all run. Of the Spark matrix each commit runs a family.
 REPETITIONS, OF_CHANGED = 6, 3
 FILES = [path.stem for path in (ROOT / "tests" / "cases").rglob("*.csv")]
 TABLES = {path.name for path in (ROOT / "tests" / "cases").glob("*.toml")}
@@ -39,8 +40,14 @@ def support_of(path):
     return found
 
 
-# What all tests stand on.
-SHARED = ("tests/conftest.py", "pyproject.toml", *sorted(support_of("tests/conftest.py")))
+# What all tests stand on: the fixtures, `few`, and the dependencies.
+SHARED = ("tests/conftest.py", "tests/support/parameters.py", "pyproject.toml")
+
+
+def dependencies(text):
+    """What pyproject.toml says of the packages that the README's tests need."""
+    project = tomllib.loads(text)["project"]
+    return project["dependencies"], project["optional-dependencies"]["test"]
 
 
 @dataclass(frozen=True)
@@ -87,10 +94,12 @@ def this_turn(folder=ROOT):
     if os.environ.get("RANKQL_TURN") != "1":
         return None
 
+    def ask(*arguments):
+        run = {"cwd": folder, "capture_output": True, "text": True, "check": True}
+        return subprocess.run(["git", *arguments], **run).stdout
+
     def git(*arguments):
-        return subprocess.run(
-            ["git", *arguments], cwd=folder, capture_output=True, text=True, check=True
-        ).stdout.split()
+        return ask(*arguments).split()
 
     try:
         (commit,) = git("rev-parse", "HEAD")
@@ -103,6 +112,13 @@ def this_turn(folder=ROOT):
             base = "HEAD~1"
         changed = git("diff", "--name-only", base)
         changed += git("ls-files", "--others", "--exclude-standard")
+        if "pyproject.toml" in changed:
+            own, other = (
+                (folder / "pyproject.toml").read_text("utf-8"),
+                ask("show", f"{base}:pyproject.toml"),
+            )
+            if dependencies(own) == dependencies(other):
+                changed.remove("pyproject.toml")
     except (OSError, subprocess.CalledProcessError):
         return None
     return Turn(int(commit, 16), tuple(changed))
