@@ -83,8 +83,8 @@ def split_groups(table: Table) -> Table:
 def join_grades(table: Table, items: Sequence[Ids], rel: Any) -> Table:
     """The table with objects of an id and its grade in place of the retrieved ids.
 
-    A list has their grades by its name, or as rel= says, if no other has relevant ids, and in some
-    row one value twice, which ids have not.
+    A list has their grades if rel= names it and no other has relevant ids, or by its name, if it
+    has one value twice in some row, which ids have not.
     """
     ids = items[0].column if items else ""
     kind = table.columns.get(ids, "")
@@ -100,8 +100,9 @@ def join_grades(table: Table, items: Sequence[Ids], rel: Any) -> Table:
         return table
     grades, values = quote(name), quote(ids)
     fits = f"bool_and(len({grades}) IS NOT DISTINCT FROM len({values}))"
-    repeats = f"bool_or(len(list_distinct({grades})) < len({grades}))"
-    if not table.value(f"{fits} AND {repeats}"):
+    if rel is None:
+        fits += f" AND bool_or(len(list_distinct({grades})) < len({grades}))"
+    if not table.value(fits):
         return table
     pair = f"lambda x_: {{'id': x_[1], {grades}: x_[2]}}"
     joined = f"list_transform(list_zip({values}, {grades}), {pair})"

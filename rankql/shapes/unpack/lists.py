@@ -440,7 +440,11 @@ def _add_numbers(table: Table, ids: Ids, names: Sequence[str], other: str | None
 
     other: the lists of the other side, to which numbers of as many ids may belong.
     """
-    nested = [x for x, kind in table.columns.items() if is_nested(kind) and x != ids.name]
+    # Objects in lists have ids of their own.
+    nested = [
+        x for x, kind in table.columns.items()
+        if is_nested(kind) and x != ids.name and not (kind.endswith("]") and fields_of(kind))
+    ]  # fmt: skip
     if (name := find_name(nested, names)) is None:
         return ids
     numbers = quote(name)
