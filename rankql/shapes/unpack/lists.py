@@ -5,6 +5,7 @@ Evaluations of RAG write them (Ragas, MLflow, LlamaIndex, Haystack). DuckDB unne
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -142,8 +143,16 @@ class _Lists:
             self.columns = {**self.columns, "query": None, "item": None}
         if not column:
             return runs, table, self.columns
-        if isinstance(rel := self.columns.get("rel"), list | tuple) and isinstance(rel[0], str):
+        rel, fields = (
+            self.columns.get("rel"),
+            "|".join(map(re.escape, fields_of(table.columns[column]))),
+        )
+        if isinstance(rel, list | tuple) and isinstance(rel[0], str):
             self.columns = {**self.columns, "rel": (rel[0].removeprefix(f"{column}."), *rel[1:])}
+        elif isinstance(rel, str) and fields and not find_field(table, column, rel):
+            # In an expression, the fields of the list are columns.
+            prefix = rf"\b{re.escape(column)}\.(?=({fields})\b)"
+            self.columns = {**self.columns, "rel": re.sub(prefix, "", rel)}
         return runs, self._read_judged(judged), self.columns
 
     @property
