@@ -15,7 +15,7 @@ ranked rows, and what is counted of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Literal
@@ -144,6 +144,8 @@ def reduce_frames(reduction: Reduction) -> Reduction | None:
         "rows": pl.len(), "placed": place.count(), "lowest": place.min(), "highest": place.max()
     }  # fmt: skip
     fields = _LAYOUTS[reduction.layout](reduction)
+    if inputs.qrels:  # in all positions: another look, with few in the first ones, takes DuckDB
+        fields["common"] = pl.col("rel").count()
     rankings = rows.lazy().group_by(keys).agg(**fields, **({} if unplaced else counters))
     if unplaced:
         rankings = run.lazy().group_by(keys).agg(**counters).join(rankings, on=keys, how="left")
@@ -246,7 +248,6 @@ def _cuts(reduction: Reduction) -> dict[str, pl.Expr]:
     listed = pl.col("item").filter((pl.col("pos") <= reduction.k) | pl.col("equal"))
     return {
         "tied": (pl.col("equal") & top).any(),
-        "common": pl.col("rel").filter(within).count(),
         "repeats": listed.n_unique() < listed.len(),
         **_words(reduction, within & pl.col("rel").is_not_null()),
     }
@@ -259,7 +260,7 @@ def _all_items(reduction: Reduction) -> dict[str, pl.Expr]:
         flag = {"tied": (pl.col("equal") & (pl.col("pos") <= reduction.k + 1)).any()}
     else:
         flag = {"shared": pl.col("pos").filter(within).is_duplicated().any()}
-    return {"common": pl.col("rel").count(), **flag, **_words(reduction, within)}
+    return {**flag, **_words(reduction, within)}
 
 
 def _lists(reduction: Reduction) -> dict[str, pl.Expr]:
@@ -273,12 +274,7 @@ def _lists(reduction: Reduction) -> dict[str, pl.Expr]:
         k = last_position(reduction.evaluation.computed, reduction.conventions)
         shown = pl.col("pos") <= (math.inf if k is None else k)
         flag = {"shared": pl.col("pos").filter(shown).is_duplicated().any()}
-    return {"common": read.sum(), **flag, **lists}
-
-
-def _counters(reduction: Reduction) -> dict[str, pl.Expr]:
-    """Nothing but the items that are judged."""
-    return {"common": pl.col("rel").count()} if reduction.inputs.qrels else {}
+    return {**flag, **lists}
 
 
 def _words(reduction: Reduction, inside: pl.Expr) -> dict[str, pl.Expr]:
@@ -293,7 +289,7 @@ def _words(reduction: Reduction, inside: pl.Expr) -> dict[str, pl.Expr]:
     return fields
 
 
-_LAYOUTS = {
+_LAYOUTS: Mapping[str, Callable[[Reduction], dict[str, pl.Expr]]] = {
     "cuts": _cuts, "joined": _all_items, "hashes": _all_items, "words": _all_items, "lists": _lists,
-    "counters": _counters,
+    "counters": lambda _: {},
 }  # fmt: skip
