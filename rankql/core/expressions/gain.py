@@ -74,8 +74,7 @@ def ndcg_of_groups(
         value = discounted_sum(r.top(r.rel.clip(0)), r.pos, None, base)
         value = _at_most_one(value / ideal_by_sort(grade, r.k, None, base))
         value = checks.with_checks(value, {"rel": grade, "pos": place})
-        exact = rows.filter((grade > 0) | other).group_by(names)
-        return exact.agg(value.alias("ndcg")).collect()
+        return rows.filter((grade > 0) | other).group_by(names).agg(ndcg=value).collect()
 
     counters = pl.when(other).then(_float(math.inf)).otherwise(_counters(grade)).sum()
     in_top = place.is_not_null() if r.k is None else place <= r.k  # of integers, which is faster
@@ -130,7 +129,7 @@ def ndcg_of_groups(
     in_memory = frame.explain(optimized=False).startswith("DF [")
     in_memory &= pl.Object not in key_types.dtypes()  # which cannot be joined
     source, function = (rows, run) if in_memory else (sums(rows), finish)
-    result = pl.Schema({**key_types, "ndcg": pl.Float64()})
+    result = {**key_types, "ndcg": pl.Float64()}
     return source.map_batches(function, schema=result, **checks.NO_PUSHDOWN)
 
 

@@ -202,9 +202,9 @@ def macro(
             require_cutoff(arguments.get("k"))
             values = (quote(x) if x in read else value_sql(y) for x, y in arguments.items())
             call = f"{function.__name__}({', '.join(values)})"
-            columns = {x: y for x, y in arguments.items() if x in read}
-            if of_ranking and "rel" in columns:
-                columns["rel"] = as_float(columns["rel"])  # true and false are grades
+            columns = {x: arguments[x] for x in arguments if x in read}
+            if of_ranking and "rel" in columns:  # true and false are grades
+                columns["rel"] = as_float(columns["rel"])
             return aggregate(call, checked=not of_ranking, **columns)
 
         vars(of_group)["__signature__"] = signature.replace(return_annotation="pl.Expr")

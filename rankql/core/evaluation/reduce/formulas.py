@@ -70,12 +70,10 @@ class Rankings:
             columns = self.column(key, terms)
             sums = self.column(("sums", key), lambda: accumulate(columns))
             return sums[min(k or len(sums), len(sums)) - 1]
-        n = len(self.first(k))
-        columns = self.column((key, n), lambda: islice(terms(), n))
+        items = self.first(k)
+        columns = self.column((key, len(items)), lambda: islice(terms(), len(items)))
         if k is not None and k < self.highest:
-            inside = self.column(
-                ("inside", k), lambda: (to_double(p <= k) for p, _ in self.first(k))
-            )
+            inside = self.column(("inside", k), lambda: (to_double(p <= k) for p, _ in items))
             columns = [column * within for column, within in zip(columns, inside, strict=True)]
         return sum_columns(columns, self.zero)
 
