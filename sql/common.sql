@@ -41,7 +41,7 @@ CREATE OR REPLACE MACRO rankql_is_numeric(value) AS can_cast_implicitly(value, N
 -- Grades and amounts may be true or false.
 CREATE OR REPLACE MACRO rankql_holds_no_numbers(value) AS NOT (rankql_is_numeric(value) OR typeof(value) = 'BOOLEAN');
 
-CREATE OR REPLACE MACRO rankql_is_list(value) AS typeof(value) SIMILAR TO '(?s).*\]|"NULL"';
+CREATE OR REPLACE MACRO rankql_is_list(value) AS ends_with(typeof(value), ']') OR typeof(value) = '"NULL"';
 
 -- Is it a number or a text that is written in the call, in place of a column? In a struct, a column has the alias of its field,
 -- whatever its name, and a literal its text. The comparison comes first: over Parquet, the regular expression alone would run for
@@ -225,7 +225,7 @@ CREATE OR REPLACE MACRO rankql_known_by(popularity, users) AS
          ELSE rankql_amount(popularity, 'popularity') END;
 
 CREATE OR REPLACE MACRO rankql_is_time(value) AS
-    typeof(value) SIMILAR TO 'DATE|TIMESTAMP(_[A-Z]+)?( WITH TIME ZONE)?';
+    typeof(value) = 'DATE' OR starts_with(typeof(value), 'TIMESTAMP') AND NOT ends_with(typeof(value), ']');
 
 -- Numeric types, as typeof() writes them.
 CREATE OR REPLACE MACRO rankql_numeric() AS
@@ -234,8 +234,7 @@ CREATE OR REPLACE MACRO rankql_numeric() AS
 CREATE OR REPLACE MACRO rankql_is_number(value) AS typeof(value) SIMILAR TO rankql_numeric();
 
 -- Is it a time: a timestamp or a number?
-CREATE OR REPLACE MACRO rankql_is_clock(value) AS
-    rankql_is_time(value) OR (rankql_is_number(value) AND typeof(value) <> 'BOOLEAN');
+CREATE OR REPLACE MACRO rankql_is_clock(value) AS rankql_is_time(value) OR rankql_is_numeric(value);
 
 -- A time or duration as a number: microseconds (a month has 30 days), or the number itself.
 CREATE OR REPLACE MACRO rankql_instant(value) AS
@@ -247,11 +246,9 @@ CREATE OR REPLACE MACRO rankql_instant(value) AS
     END;
 
 -- The error for a value that is not a time.
-CREATE OR REPLACE MACRO rankql_refuse_time(value, moment) AS
-    CASE WHEN rankql_is_clock(value)
-         THEN rankql_fail(moment || ' must be a timestamp or a finite number, not ' || rankql_text(value))
-         ELSE rankql_fail(moment || ' must be a timestamp or a number, not ' || rankql_kind(value) || '. Cast it first')
-    END;
+CREATE OR REPLACE MACRO rankql_refuse_time(value, moment) AS rankql_refuse(moment || ' must be a timestamp or a '
+    || CASE WHEN rankql_is_clock(value) THEN 'finite number, not ' || rankql_text(value)
+            ELSE 'number, not ' || rankql_kind(value) || '. Cast it first' END);
 
 -- A finite option that must satisfy a condition.
 CREATE OR REPLACE MACRO rankql_argument(value, fits, name, must) AS

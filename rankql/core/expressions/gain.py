@@ -69,10 +69,12 @@ def ndcg_of_groups(
     if schema["_rel"].is_float():
         other |= (grade != grade.floor()) | grade.is_infinite()
         other |= grade < -HIGHEST_GRADE
-    value = discounted_sum(r.top(r.rel.clip(0)), r.pos, None, base)
-    value = _at_most_one(value / ideal_by_sort(grade, r.k, None, base))
-    value = checks.with_checks(value, {"rel": grade, "pos": place})
-    exact = rows.filter((grade > 0) | other).group_by(names).agg(value.alias("ndcg"))
+
+    def sort() -> pl.DataFrame:
+        value = discounted_sum(r.top(r.rel.clip(0)), r.pos, None, base)
+        value = _at_most_one(value / ideal_by_sort(grade, r.k, None, base))
+        value = checks.with_checks(value, {"rel": grade, "pos": place})
+        return rows.filter((grade > 0) | other).group_by(names).agg(ndcg=value).collect()
 
     counters = pl.when(other).then(_float(math.inf)).otherwise(_counters(grade)).sum()
     in_top = place.is_not_null() if r.k is None else place <= r.k  # of integers, which is faster
@@ -101,7 +103,7 @@ def ndcg_of_groups(
 
     def finish(groups: pl.DataFrame) -> pl.DataFrame:
         sorts = (groups["_counters"] >= 1 << BITS * LEVELS).any()
-        values = exact.collect() if sorts else None  # refuses wrong values first
+        values = sort() if sorts else None  # refuses wrong values first
         if "_different" in groups.columns:
             different = groups["_different"].fill_null(0)
             if few:  # a sum beyond has repeated a position, and counts as one
@@ -127,7 +129,8 @@ def ndcg_of_groups(
     in_memory = frame.explain(optimized=False).startswith("DF [")
     in_memory &= pl.Object not in key_types.dtypes()  # which cannot be joined
     source, function = (rows, run) if in_memory else (sums(rows), finish)
-    return source.map_batches(function, schema=exact.collect_schema(), **checks.NO_PUSHDOWN)
+    result = {**key_types, "ndcg": pl.Float64()}
+    return source.map_batches(function, schema=result, **checks.NO_PUSHDOWN)
 
 
 def _fills_top(groups: pl.DataFrame) -> pl.Series:

@@ -26,27 +26,31 @@ ROWS_TABLE = "__rankql_rows"
 _GROUP = "__rankql_group"
 
 
-def aggregate(call: str, result: Any = pl.Float64, **columns: Any) -> pl.Expr:
+def aggregate(call: str, result: Any = pl.Float64, checked: bool = True, **columns: Any) -> pl.Expr:
     """What the call of a macro gives for each group of rows with these columns.
 
-    A column `k` has the cutoff of each group.
+    A column `k` has the cutoff of each group. checked: the macro checks positions, grades and
+    options too, which takes several times as long to plan as the metric.
     """
     pack = _pack(columns).implode()
-    several = partial(aggregate_lists, call, by_k="k" in columns)
+    several = partial(aggregate_lists, call, by_k="k" in columns, checked=checked)
     return pack.map_batches(several, result, is_elementwise=True)
 
 
-def aggregate_lists(call: str, groups: pl.Series, by_k: bool = False) -> pl.Series:
+def aggregate_lists(
+    call: str, groups: pl.Series, by_k: bool = False, checked: bool = True
+) -> pl.Series:
     """What the call of a macro gives for each list of rows; by_k: with the cutoff in `k`."""
     keys = f"{_GROUP}, k" if by_k else _GROUP
     every = pl.DataFrame({_GROUP: pl.int_range(len(groups), eager=True), "r": groups})
     rows = every.filter(pl.col("r").list.len() > 0).explode("r").unnest("r")
     if by_k:
         _require_one_k(rows)
-    found = run_query(f"SELECT {_GROUP}, {call} AS value FROM {ROWS_TABLE} GROUP BY {keys}", rows)
+    sql = f"SELECT {_GROUP}, {call} AS value FROM {ROWS_TABLE} GROUP BY {keys}"
+    found = run_query(sql, rows, checked)
     if len(found) < len(every):  # groups without rows
         end = "WHERE false GROUP BY k" if by_k else "WHERE false"
-        none = run_query(f"SELECT {call} AS value FROM {ROWS_TABLE} {end}", rows)
+        none = run_query(f"SELECT {call} AS value FROM {ROWS_TABLE} {end}", rows, checked)
         none = none if len(none) else pl.DataFrame({"value": [None]}, schema=none.schema)
         empty = every.select(_GROUP).join(found, on=_GROUP, how="anti")
         found = pl.concat([found, empty.join(none, how="cross")])
@@ -82,13 +86,13 @@ def _pack(columns: Mapping[str, Any]) -> pl.Expr:
     return pl.struct([value.alias(name) for name, value in named.items()])
 
 
-def run_query(query: str, table: pl.DataFrame) -> pl.DataFrame:
+def run_query(query: str, table: pl.DataFrame, checked: bool = True) -> pl.DataFrame:
     """The result of a query over the rows, in a database of its own."""
     with private_connection() as con:
         try:
             # In one chunk: errors must not depend on the frame's chunks.
             register_frame(con, ROWS_TABLE, table.rechunk())
-            return read_frame(con, create_macros(con, query, True))
+            return read_frame(con, create_macros(con, query, checked))
         except duckdb.Error as error:
             raise RankqlError(python_message(error)) from error
 

@@ -193,6 +193,7 @@ def macro(
     def decorate(function: Callable[Args, None]) -> MetricFunction[Args]:
         signature = inspect.signature(function)
         read = {x for x, each in signature.parameters.items() if "Column" in each.annotation}
+        of_ranking = "pos" in read  # whose positions, grades and options are checked here
 
         @wraps(function)
         def of_group(**arguments: Any) -> pl.Expr:
@@ -201,10 +202,13 @@ def macro(
             require_cutoff(arguments.get("k"))
             values = (quote(x) if x in read else value_sql(y) for x, y in arguments.items())
             call = f"{function.__name__}({', '.join(values)})"
-            return aggregate(call, **{x: y for x, y in arguments.items() if x in read})
+            columns = {x: arguments[x] for x in arguments if x in read}
+            if of_ranking and "rel" in columns:  # true and false are grades
+                columns["rel"] = as_float(columns["rel"])
+            return aggregate(call, checked=not of_ranking, **columns)
 
         vars(of_group)["__signature__"] = signature.replace(return_annotation="pl.Expr")
-        return metric(by, checks_positions=False)(cast("Callable[Args, pl.Expr]", of_group))
+        return metric(by)(cast("Callable[Args, pl.Expr]", of_group))
 
     return decorate
 

@@ -160,3 +160,20 @@ def test_a_record_may_have_a_threshold_of_its_own(metrics, rows, monkeypatch):
         monkeypatch.undo()
         for cached in caches:
             cached.cache_clear()
+
+
+@few(2)("function", ["dcg", "cg", "precision_at", "recall_at", "ap", "arhr"])
+def test_a_cutoff_reads_the_columns_of_the_first_items_alone(function):
+    """The item in column i is at position i or below, so the others are beyond the cutoff."""
+    k, ones = 5, [pl.Series([1.0])]
+    items = [(pl.Series([2.0 * i]), pl.Series([float(i % 3 == 2)])) for i in range(1, 40)]
+    options = {"k": k, "threshold": 1, "gain": "linear", "denominator": "min"}
+    value = {}
+    for some in (items, items[:k]):
+        rankings = formulas.Rankings(some, ones, cutoffs=[k])
+        value[len(some)] = formulas.METRICS[function].value(rankings, options).item()
+        sums = [
+            x for key, x in rankings._columns.items() if isinstance(key, tuple) and key[-1] == k
+        ]
+        assert sums and all(len(x) <= k for x in sums)
+    assert value[len(items)] == value[k]

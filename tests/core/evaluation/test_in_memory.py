@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 import rankql
+from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.evaluation.reduce import fetch
 from support.parameters import few
 
@@ -49,3 +50,19 @@ def test_queries_keep_their_type(kind, monkeypatch):
         for tables in ((table, None), (run, qrels), ({"a": run, "b": run}, qrels)):
             values = rankql.evaluate(*tables, ["AP", "nDCG@2"], interval=None).per_query
             assert values.schema["query"] == kind and (reduced[-1] is None) == (most == 0)
+
+
+@few(2)("metric", ["Success@1", "P@1", "nDCG@3", "RR@2", "AP@1"])
+def test_few_judged_items_in_the_first_positions_are_no_reason_to_look(metric, monkeypatch):
+    """Judged items further down are counted too, so no query compares ids in DuckDB."""
+    asked, run_sql = [], Evaluation.run_sql
+    monkeypatch.setattr(
+        Evaluation, "run_sql", lambda self, sql: asked.append(sql) or run_sql(self, sql)
+    )
+    rows = [(q, f"d{i:02}", 50.0 - i) for q in range(40, 60) for i in range(50)]
+    run = pl.DataFrame(rows, ["query", "item", "score"], orient="row")
+    judged = [(q, f"d{i:02}", 1 + i % 2) for q in range(40, 60) for i in range(q % 7, 50, 2)]
+    qrels = pl.DataFrame(judged, ["query", "item", "rel"], orient="row")
+    below = qrels.filter((pl.col("item") >= "d05") | (pl.col("query") == 42))
+    rankql.evaluate(run, below, metric, interval=None)
+    assert asked == []

@@ -1,6 +1,7 @@
 """Beyond accuracy: catalogue and diversity, by hand, against the reference and other libraries."""
 
 import math
+import re
 from collections import defaultdict
 
 import duckdb
@@ -10,6 +11,7 @@ from scipy.spatial.distance import pdist
 from scipy.stats import entropy
 
 import rankql
+from rankql.core.expressions import in_duckdb
 from support import calls, metric_engines, signatures
 from support.hand_cases import ALL
 from support.parameters import cycled, few
@@ -49,6 +51,29 @@ def test_numbers_have_any_type(metric, kind):
     for each in together.values():
         (options, *_), groups, values = zip(*each, strict=True)
         agree(metric, groups, options, values, ["sql", "polars"], **types)
+
+
+def test_grades_of_shown_items_may_be_true_or_false():
+    rows = pl.DataFrame({"rel": [True, False, None], "baseline": [False, False, True]})
+    rows = rows.with_columns(pos=pl.int_range(1, 4))
+    assert rows.select(rankql.serendipity()).item() == 1 / 3
+    found = metric_engines.connection().sql("SELECT serendipity(rel, baseline, pos) FROM rows")
+    assert found.fetchall() == [(1 / 3,)]
+
+
+def test_columns_that_polars_checked_are_not_checked_again():
+    """Their checks take most of the time of a macro to plan; the others are the macro's own."""
+    queries = []
+    with pytest.MonkeyPatch.context() as patch:
+        create = in_duckdb.create_macros
+        patch.setattr(
+            in_duckdb, "create_macros", lambda *args: queries.append(create(*args)) or queries[-1]
+        )
+        rows = pl.DataFrame({"item": ["a", "a", "b"], "pos": [1, 2, 3], "user": 1})
+        assert rows.pipe(rankql.duplicate_share).item(0, 1) == 1 / 3
+        assert rows.pipe(rankql.catalogue_coverage, catalogue=4).item() == 1 / 2
+    checked = [re.findall(r'"rankql (checked )?\w+"', query)[0] for query in queries]
+    assert checked == ["", "checked "]
 
 
 def test_vectors_and_lists_of_fixed_size():

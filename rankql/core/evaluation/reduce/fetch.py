@@ -118,8 +118,7 @@ def fetch_in_parts(
 def reduce_frames(reduction: Reduction) -> Reduction | None:
     """The reduction with its rows; None if DuckDB must write them."""
     inputs, evaluation = reduction.inputs, reduction.evaluation
-    known = reduction.layout in _LAYOUTS and not (reduction.ideal_retrieved or reduction.of_hits)
-    if not known or reduction.conventions.ties == "order":
+    if reduction.ideal_retrieved or reduction.of_hits or reduction.conventions.ties == "order":
         return None
     run = source_frame(evaluation, "run")
     qrels = source_frame(evaluation, "qrels") if inputs.qrels else run
@@ -143,7 +142,11 @@ def reduce_frames(reduction: Reduction) -> Reduction | None:
     counters = {
         "rows": pl.len(), "placed": place.count(), "lowest": place.min(), "highest": place.max()
     }  # fmt: skip
-    fields = _LAYOUTS[reduction.layout](reduction)
+    fields: dict[str, pl.Expr] = {}
+    if reduction.layout != "counters":
+        fields = _lists(reduction) if reduction.layout == "lists" else _words(reduction)
+    if inputs.qrels:  # in all positions: another look, with few in the first ones, takes DuckDB
+        fields["common"] = pl.col("rel").count()
     rankings = rows.lazy().group_by(keys).agg(**fields, **({} if unplaced else counters))
     if unplaced:
         rankings = run.lazy().group_by(keys).agg(**counters).join(rankings, on=keys, how="left")
@@ -237,31 +240,6 @@ def _rank(run: pl.DataFrame, inputs: Inputs) -> pl.LazyFrame:
     return ranked.with_columns(pos=pl.col("row") - first + 1.0)
 
 
-def _cuts(reduction: Reduction) -> dict[str, pl.Expr]:
-    """The words of the judged items in the first k positions.
-
-    An item that occurs twice in the top, or among those tied with the last one, counts.
-    """
-    within, top = pl.col("pos") <= reduction.k, pl.col("pos") <= reduction.k + 1
-    listed = pl.col("item").filter((pl.col("pos") <= reduction.k) | pl.col("equal"))
-    return {
-        "tied": (pl.col("equal") & top).any(),
-        "common": pl.col("rel").filter(within).count(),
-        "repeats": listed.n_unique() < listed.len(),
-        **_words(reduction, within & pl.col("rel").is_not_null()),
-    }
-
-
-def _all_items(reduction: Reduction) -> dict[str, pl.Expr]:
-    """The words of all items in the first k positions."""
-    within = pl.col("pos") <= reduction.k
-    if reduction.inputs.scored:
-        flag = {"tied": (pl.col("equal") & (pl.col("pos") <= reduction.k + 1)).any()}
-    else:
-        flag = {"shared": pl.col("pos").filter(within).is_duplicated().any()}
-    return {"common": pl.col("rel").count(), **flag, **_words(reduction, within)}
-
-
 def _lists(reduction: Reduction) -> dict[str, pl.Expr]:
     """The positions and grades of the items that metrics read."""
     read = pl.col("rel") > 0 if reduction.reads == "gain" else pl.col("rel").is_not_null()
@@ -273,27 +251,28 @@ def _lists(reduction: Reduction) -> dict[str, pl.Expr]:
         k = last_position(reduction.evaluation.computed, reduction.conventions)
         shown = pl.col("pos") <= (math.inf if k is None else k)
         flag = {"shared": pl.col("pos").filter(shown).is_duplicated().any()}
-    return {"common": read.sum(), **flag, **lists}
+    return {**flag, **lists}
 
 
-def _counters(reduction: Reduction) -> dict[str, pl.Expr]:
-    """Nothing but the items that are judged."""
-    return {"common": pl.col("rel").count()} if reduction.inputs.qrels else {}
+def _words(reduction: Reduction) -> dict[str, pl.Expr]:
+    """The words of the items in the first k positions.
 
-
-def _words(reduction: Reduction, inside: pl.Expr) -> dict[str, pl.Expr]:
-    """The words of the items of a ranking for which a condition holds."""
-    words, fields = reduction.words, dict[str, pl.Expr]()
+    Where an item may occur twice in the top, those tied with the last one count.
+    """
+    k, words, fields = reduction.k, reduction.words, dict[str, pl.Expr]()
+    within = pl.col("pos") <= k
+    if reduction.inputs.scored:
+        fields["tied"] = (pl.col("equal") & (pl.col("pos") <= k + 1)).any()
+    else:
+        fields["shared"] = pl.col("pos").filter(within).is_duplicated().any()
+    if reduction.has("repeats"):
+        listed = pl.col("item").filter(within | pl.col("equal"))
+        fields["repeats"] = listed.n_unique() < listed.len()
+        within &= pl.col("rel").is_not_null()
     digit = (2 * pl.col("rel").fill_null(0) + 1).cast(pl.Int64)
     for name, first, last in words.spans():
         place = pl.col("pos").clip(first, last) - first
         shift = pl.lit(2, pl.Int64).pow(place.cast(pl.Int64) * words.bits)
-        here = inside & pl.col("pos").is_between(first, last)
-        fields[name] = (digit * shift).filter(here).bitwise_or()
+        inside = within & pl.col("pos").is_between(first, last)
+        fields[name] = (digit * shift).filter(inside).bitwise_or()
     return fields
-
-
-_LAYOUTS = {
-    "cuts": _cuts, "joined": _all_items, "hashes": _all_items, "words": _all_items, "lists": _lists,
-    "counters": _counters,
-}  # fmt: skip

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from itertools import accumulate
+from itertools import accumulate, islice
 from operator import sub
 from typing import Any, TypeAlias
 
@@ -46,8 +46,9 @@ class Rankings:
     retrieved: pl.Series | None = None
     judged: pl.Series | None = None
     zero: pl.Series = field(default_factory=lambda: pl.Series([0.0]))
-    # The cutoffs of all metrics.
+    # The cutoffs of all metrics, and the last position of an item.
     cutoffs: Sequence[int | None] = ()
+    highest: float = math.inf
     _columns: dict[Hashable, list[pl.Series]] = field(default_factory=dict, init=False)
 
     def column(self, key: Hashable, terms: Callable[[], Iterable[pl.Series]]) -> list[pl.Series]:
@@ -65,22 +66,30 @@ class Rankings:
         self, key: Hashable, terms: Callable[[], Iterable[pl.Series]], k: int | None
     ) -> pl.Series:
         """The sum of the terms of the items in the first k positions."""
-        columns = self.column(key, terms)
         if self.fixed:
+            columns = self.column(key, terms)
             sums = self.column(("sums", key), lambda: accumulate(columns))
             return sums[min(k or len(sums), len(sums)) - 1]
-        if k is not None:
-            inside = self.column(("inside", k), lambda: (to_double(p <= k) for p, _ in self.items))
+        items = self.first(k)
+        columns = self.column((key, len(items)), lambda: islice(terms(), len(items)))
+        if k is not None and k < self.highest:
+            inside = self.column(("inside", k), lambda: (to_double(p <= k) for p, _ in items))
             columns = [column * within for column, within in zip(columns, inside, strict=True)]
         return sum_columns(columns, self.zero)
 
-    def discounts(self) -> Sequence[float | pl.Series]:
-        """1 / log2(pos + 1) of each item."""
-        if places := {str(i): x for i, (x, _) in enumerate(self.items) if isinstance(x, pl.Series)}:
+    def first(self, k: int | None) -> Sequence[tuple[Position, pl.Series]]:
+        """The items that may be in the first k positions: the i-th is at i or below."""
+        return self.items if self.fixed else self.items[:k]
+
+    def discounts(self, k: int | None) -> Sequence[float | pl.Series]:
+        """1 / log2(pos + 1) of each item that may be in the first k positions."""
+        items = self.first(k)
+        if places := {str(i): x for i, (x, _) in enumerate(items) if isinstance(x, pl.Series)}:
             value = (1 / (pl.all() + 1).log(2)).name.keep()  # a logarithm alone is a query too
             frame = pl.DataFrame(places)
-            return self.column("discounts", lambda: frame.select_seq(value).get_columns())
-        return [discount(pos) for pos, _ in self.items if isinstance(pos, int)]
+            known = ("discounts", len(items))
+            return self.column(known, lambda: frame.select_seq(value).get_columns())
+        return [discount(pos) for pos, _ in items if isinstance(pos, int)]
 
     def hits(self, threshold: float) -> list[pl.Series]:
         """1 for each relevant item, else 0."""
@@ -225,8 +234,9 @@ def gain_of(options: Options) -> tuple[Gain, Hashable]:
 def discounted_gains(r: Rankings, o: Options) -> pl.Series:
     """The sum of the gains, each divided by log2(pos + 1)."""
     gain, key = gain_of(o)
-    terms = lambda: (gain(x) * y for (_, x), y in zip(r.items, r.discounts(), strict=True))  # noqa: E731
-    return r.total(("dcg", key), terms, o["k"])
+    k = o["k"]
+    terms = lambda: (gain(x) * y for (_, x), y in zip(r.first(k), r.discounts(k), strict=True))  # noqa: E731
+    return r.total(("dcg", key), terms, k)
 
 
 def gains(r: Rankings, o: Options) -> pl.Series:
@@ -262,15 +272,16 @@ def average_precision(r: Rankings, o: Options) -> pl.Series:
 def reciprocal_rank(r: Rankings, o: Options) -> pl.Series:
     """1 / the position of the first hit."""
     threshold, k = o["threshold"], o["k"]
+    items = r.first(k)
 
     def first() -> Iterator[pl.Series]:
         value = r.zero
-        for pos, grade in reversed(r.items):
+        for pos, grade in reversed(items):
             reached = constant(1 / pos) if isinstance(pos, int) else 1 / pos
             value = reached.zip_with(grade >= threshold, value)
         yield value
 
-    value = r.total(("rr", threshold), first, None)
+    value = r.total(("rr", threshold, len(items)), first, None)
     return if_relevant(r, o, value if k is None else value * to_double(value >= 1 / k))
 
 

@@ -479,6 +479,7 @@ class Reduction:
             return formulas.Rankings(words, **known), flagged
         items, longer = _item_columns(batch, sort=self.ranked is None)
         flagged = flagged | longer
+        known["highest"] = batch["places"].list.max().max() or 0
         if self.ideal_retrieved:
             known["ideal_counts"] = [
                 formulas.sum_columns((formulas.to_double(rel >= grade) for _, rel in items), zero)
@@ -500,17 +501,12 @@ def _item_columns(
     """
     lists = _sort_items(batch) if sort else batch
     lengths = protocol.filled(batch["places"].list.len(), 0)
-    columns = (
-        pl.col(name)
-        .list.get(i, null_on_oob=True)
-        .cast(pl.Float64)
-        .fill_null(absent)
-        .alias(f"{name} {i}")
-        for i in range(_longest(lengths))
-        for name, absent in (("places", math.inf), ("rels", 0.0))
-    )
-    found = lists.select(*columns).get_columns()
-    return [*zip(found[::2], found[1::2], strict=True)], lengths > MAX_LISTED
+    width, found = _longest(lengths), list[list[pl.Series]]()
+    for name, absent in (("places", math.inf), ("rels", 0.0)):
+        items = lists[name].list.to_struct(fields=[f"{name} {i}" for i in range(width)])
+        values = pl.all().cast(pl.Float64).fill_null(absent)
+        found.append(items.struct.unnest().select(values).get_columns() if width else [])
+    return [*zip(*found, strict=True)], lengths > MAX_LISTED
 
 
 def _sort_items(batch: pl.DataFrame) -> pl.DataFrame:
