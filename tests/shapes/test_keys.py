@@ -189,3 +189,32 @@ def test_lists_of_lists_of_unknown_names_are_groups_of_alternatives():
     with pytest.raises(rankql.RankqlError) as error:
         rankql.evaluate(pairs, metrics="RR")
     assert not any("groups" in x for x in error.value.calls)
+
+
+def test_what_two_lists_have_in_common_is_not_offered_before_the_judgments():
+    """joined_only_relevant is what joined_ids and relevant_ids have in common."""
+    rows = pl.DataFrame({
+        "query": [*"abc"],
+        "relevant_ids": [["y"], ["z"], ["v"]],
+        "text_ids": [["x", "y"], ["w", "x", "z"], ["v", "x"]],
+        "joined_ids": [["y", "x"], ["x", "z", "w"], ["v", "w"]],
+        "joined_only_relevant": [[], ["z"], ["v"]],
+    })  # fmt: skip
+    question = asked(rows)
+    assert question.calls[0]["item"][1] == "relevant_ids"
+
+
+@pytest.mark.parametrize(("differ", "noted"), [(0, False), (1, False), (3, True), (8, True)])
+def test_a_prediction_beside_a_logged_place_is_noted_from_a_tenth_of_the_queries_on(differ, noted):
+    rows = [
+        (q, item, place, score if q < differ else 1 - score, rel)
+        for q in range(12)
+        for item, place, score, rel in (("a", 1, 0.2, 0), ("b", 2, 0.9, 1))
+    ]
+    names = ["qid", "doc_id", "position", "predicted_score", "label"]
+    table = pl.DataFrame(rows, names, orient="row")
+    result = rankql.evaluate(table, metrics="RR")
+    assert result["RR"] == 0.5
+    assert any("pass score='predicted_score'" in x for x in result.notes) is noted
+    equal = table.with_columns(predicted_score=pl.lit(0.5))
+    assert not any("another way" in x for x in rankql.evaluate(equal, metrics="RR").notes)

@@ -318,7 +318,10 @@ def _rank(run: list[_Field], qrels: list[_Field], listed: bool) -> list[_Pair]:
         fine = bool(_FINE & x.words) or bool(_FINE & y.words)
         found = _has_all(y, x) and any(_has_all(z, x) and not _has_all(y, z) for z in run if z != y)
         chance = len(x.ids) < FEW_QUERIES and (_is_small(x) or _is_small(y))
-        return chance, found, -sides, -_similar(x, y), -ids, -fine
+        # What the run and other judgments have in common is derived from both.
+        judged = (z for z in qrels if z != y and list_side(z.path.name) == "qrels")
+        derived = _has_all(x, y) and any(_has_all(z, y) and not _has_all(y, z) for z in judged)
+        return chance, found or derived, -sides, -_similar(x, y), -ids, -fine
 
     likely = [(x, y) for x, y in sorted(pairs, key=order) if not _is_place(x) and not _is_place(y)]
     return [*keys, *(([x], [y]) for x, y in likely)][:_PAIRS]

@@ -26,6 +26,8 @@ from rankql.core.tables.reader import first_rows
 from rankql.core.tables.tables import FIRST_ROWS, id_text, is_id, is_number, is_text, quote_name
 from rankql.shapes.doubts.sample import Pair, Reading
 
+# Of predictions beside a place, more than this share of queries may be of another order by merit.
+_FEW = 0.1
 # Names of what has a ranking of its own in each query, of what may have, and of what documents
 # have too.
 _STEPS = {x + y for x in ("turn", "session", "step") for y in ("", "id", "number", "no")}
@@ -150,7 +152,7 @@ def other_orders(pair: Pair) -> Iterator[str]:
     for name in [x for x in numbers if says(x, "prediction")]:
         first = first_rows(table, [place, name])
         if {row[3] for row in first.rows} - {0, 1, None}:  # not flags
-            yield from other_order(table, first, place, _order_by(name))
+            yield from other_order(table, first, place, _order_by(name), least=_FEW)
 
 
 def _order_by(name: str) -> Call:

@@ -13,6 +13,7 @@ from itertools import chain
 
 from rankql.core.base.column_names import ROLES, WEAKER, says, squash, words_of
 from rankql.core.base.errors import Call, Question, RankqlError, advise, as_arguments
+from rankql.core.base.text import format_percent
 from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
 from rankql.core.tables.reader import First, first_rows
 from rankql.core.tables.tables import FIRST_ROWS, Table, Unused, is_number, quote_name
@@ -76,18 +77,22 @@ def _check_positions(table: Table, first: First, pos: str, score: str) -> Sequen
     return other_order(table, first, pos, {"score": score}) if score else ()
 
 
-def other_order(table: Table, first: First, pos: str, call: Call) -> Sequence[str]:
-    """A note if a number orders most queries in another way than the positions that are read.
+def other_order(
+    table: Table, first: First, pos: str, call: Call, least: float = 0.5
+) -> Sequence[str]:
+    """A note if a number orders many queries in another way than the positions that are read.
 
-    call: how to rank by it.
+    call: how to rank by it. least: the share of queries above which it is said.
     """
     (name,) = (x for x in call.values() if isinstance(x, str))
     lowest = "pos" in call or says(name, "distance")
-    if first.disagreement(lowest) <= 0.5:
+    share = first.disagreement(lowest)
+    if share <= least:
         return ()
+    many = "most queries" if share > 0.5 else f"{format_percent(share)} of queries"
     instead = f" instead of pos={pos!r}" * (table.named.get(pos) == "pos" and "score" in call)
     return [
-        f"{table.label}: {name} orders most queries in another way than {pos}, which is read. "
+        f"{table.label}: {name} orders {many} in another way than {pos}, which is read. "
         f"To rank by it, pass {as_arguments(call)}{instead}"
     ]
 
