@@ -218,3 +218,13 @@ def test_a_prediction_beside_a_logged_place_is_noted_from_a_tenth_of_the_queries
     assert any("pass score='predicted_score'" in x for x in result.notes) is noted
     equal = table.with_columns(predicted_score=pl.lit(0.5))
     assert not any("another way" in x for x in rankql.evaluate(equal, metrics="RR").notes)
+
+
+def test_one_id_per_query_is_its_only_relevant_item():
+    """oat is second, fig first, and jug nowhere."""
+    run = {"a": ["pea", "oat"], "b": ["fig", "nut"], "c": ["pot"]}
+    truth = {"a": "oat", "b": "fig", "c": "jug"}
+    expected = rankql.evaluate(run, {q: [x] for q, x in truth.items()}, "RR")["RR"]
+    assert rankql.evaluate(run, truth, "RR")["RR"] == expected == 0.5
+    with pytest.raises(rankql.RankqlError):  # which may be grades
+        rankql.evaluate(run, {"a": 3, "b": 1}, "RR")

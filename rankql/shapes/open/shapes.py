@@ -214,6 +214,8 @@ def load_dict(reader: Reader, label: str, data: Mapping[Any, Any], part: str = "
     """The table of a dict by query, of columns or of parts, or of an answer."""
     if data and all(isinstance(key, tuple) and len(key) == 2 for key in data):
         return load_list(reader, label, [(*key, value) for key, value in data.items()])
+    if label == "qrels" and _has_one_id_each(data):
+        data = {query: [item] for query, item in data.items()}
     look = Look([]) if part else _look_at(data)
     kinds = look.kinds
     if kinds == ["named"]:
@@ -232,6 +234,12 @@ def load_dict(reader: Reader, label: str, data: Mapping[Any, Any], part: str = "
     if table is None and _is_row(data):
         return load_objects(reader, label, [data])
     return table or load_shape(reader, label, "the dict", BY_QUERY, [data])
+
+
+def _has_one_id_each(data: Mapping[Any, Any]) -> bool:
+    """Is it {query: relevant id}? Ids are texts: a number may be a grade."""
+    texts = bool(data) and all(isinstance(x, str) for x in data.values())
+    return texts and {squash(str(x)) for x in data}.isdisjoint(column_names.COLUMN_NAMES)
 
 
 def _unwrapped(data: dict[Any, Any]) -> dict[Any, Any]:
