@@ -15,6 +15,7 @@ from rankql.core.base import errors, text
 from rankql.core.base.writing import remember_inputs
 from rankql.core.evaluation.evaluate import evaluate_request
 from rankql.core.evaluation.plan.meta import MEAN_OF_SLICES, average_slices
+from rankql.core.evaluation.plan.pooling import APART, POOLED
 from rankql.core.evaluation.result.result import Result
 from rankql.core.metrics.macros import MISSING
 from rankql.core.tables.request import (
@@ -220,17 +221,22 @@ def gate(
     checked = [*data] if drops else ["run"]
     known_results = {name: results[name] or evaluate_one(name) for name in checked}
     notes, rows = list[str](), list[dict[str, Any]]()
+    none: dict[str, Any] = dict.fromkeys(
+        ("interval", "weight", "cluster", "time", "judge", "judge_rel")
+    )
+    together = replace(request, run=data, groupings=[], **none)
     if len({"pos" in _run_columns(known_results[x])[0] for x in checked if not results[x]}) > 1:
         # Both are read as compare reads them.
-        none: dict[str, Any] = dict.fromkeys(
-            ("interval", "weight", "cluster", "time", "judge", "judge_rel")
-        )
-        pair = evaluate_request(replace(request, run=data, groupings=[], **none))
+        pair = evaluate_request(together)
         notes += [note for note in pair.data_notes if text.Note.of(note).kind == "ranked-apart"]
         for name, roles in zip(data, _run_columns(pair), strict=True):
             if not notes:  # both have scores
                 known_results[name] = evaluate_one(name, request.rules.by_score(roles["score"]))
     evaluated = {x: _require_one_system(x, y.weighted_by(weight)) for x, y in known_results.items()}
+    alone = [*evaluated.values()]
+    if drops and not any(results.values()) and all("rel" in _run_columns(x)[0] for x in alone):
+        pair = evaluate_request(replace(together, rules=replace(request.rules, system=None)))
+        evaluated = {name: _judge_with(pair, name, result) for name, result in evaluated.items()}
     tables = [name for name, result in results.items() if result and VALUES in result.columns]
     if drops and "run" in tables and "baseline" not in tables:
         rules = {x: getattr(evaluated["baseline"].meta, x) for x in _RULES}
@@ -261,8 +267,8 @@ def gate(
             "max_drop= with a number above 0"
         )
     if minima:
-        alone = alignment.align_systems(run_result, ["run"])
-        pairs, described = list_pairs(alone, ["run"], [("run",)], cluster, MeanTest(), 0.05, False)
+        ranked = alignment.align_systems(run_result, ["run"])
+        pairs, described = list_pairs(ranked, ["run"], [("run",)], cluster, MeanTest(), 0.05, False)
         notes += described
         level = alpha if minimum_bound else None
         limits = limit_rows(minima, pairs, run_result, level, min_queries, anytime)
@@ -282,9 +288,9 @@ def gate(
         )
         notes += [*combined.data_notes, *described, *alignment.describe_left_out(pair)]
         if any(each.sample.is_zero for each in pairs):
-            prints = {alignment.hash_rankings(result) for result in evaluated.values()}
+            hashes = {*map(alignment.hash_rankings, alone)}
             for each in pairs:
-                each.identical = len(prints) == 1 and None not in prints
+                each.identical = len(hashes) == 1 and None not in hashes
         limits = limit_rows(drops, pairs, pair, alpha, min_queries, anytime)
         rows += withhold(limits, combined, doubts)
         if anytime:
@@ -363,6 +369,31 @@ def _require_one_system(name: str, result: Result) -> Result:
         raise errors.RankqlError(f"{several}. Pass the rows of one at a time")
     judge = result.judge and _require_one_system(name, result.judge)
     return result.derive(system=False, collections={}, values=rows.drop("system"), judge=judge)
+
+
+def _judge_with(pair: Result, name: str, result: Result) -> Result:
+    """The result of a run or baseline, by the grades of both if these are judgments, and a note."""
+    notes = [note for note in pair.data_notes if text.Note.of(note).kind in (POOLED, APART)]
+    if "qrels" not in pair.columns:
+        return result.derive(data_notes=[*notes, *result.data_notes])
+    key, values = result.meta.query, result.frame()
+    columns = [*result.metrics, *result.meta.metric_weights.values()]
+    rows = pair.frame().filter(system=name).rename({pair.meta.query: key})
+    rows = rows.cast({key: values.schema[key]}).select(key, *columns)
+    values = values.drop(columns).join(rows, on=key, how="left", maintain_order="left")
+    catalogue = {
+        metric: [
+            {x: y for x, y in row.items() if x != "system"} for row in rows if row["system"] == name
+        ]
+        for metric, rows in pair.meta.catalogue.items()
+    }
+    return result.derive(
+        values=values.select(result.frame().columns),
+        catalogue=catalogue,
+        _script=pair._script,
+        conventions=pair.conventions,
+        data_notes=pair.data_notes,
+    )
 
 
 def _combine(

@@ -14,6 +14,7 @@ from rankql.core.base import text
 from rankql.core.base.errors import RankqlError, describe_unknown, parse_number
 from rankql.core.evaluation.checks.record import UNREAD_GRADES
 from rankql.core.evaluation.plan.meta import MEAN_OF_SLICES
+from rankql.core.evaluation.plan.pooling import APART, POOLED
 from rankql.core.evaluation.result.result import Result
 from rankql.core.metrics import parse
 from rankql.core.metrics.metric_record import Metric
@@ -266,12 +267,18 @@ def withhold(
     """The rows, of which those that pass without having measured anything are inconclusive.
 
     If every judged item counts alike and a column that may have the grades is not read, a metric
-    that is 1 for every query of all systems does not depend on the order.
+    that is 1 for every query of all systems does not depend on the order. A drop says whose judged
+    items count; of metrics of all relevant items it is not measured if systems share none.
     """
-    every = map(text.Note.of, notes)
-    is_doubtful = any(x.kind == UNREAD_GRADES and x.level == "warning" for x in every)
+    every = {x.kind: x.level for x in map(text.Note.of, notes)}
+    is_doubtful, apart = every.get(UNREAD_GRADES) == "warning", every.get(APART)
     values = result.frame() if is_doubtful else None
     for row in rows:
+        drops = row["baseline"] is not None
+        if drops and apart == "warning" and _reads_relevant(row["metric"]):
+            row |= {"status": INCONCLUSIVE, "message": f"{row['message']}. {_UNSHARED}"}
+        elif drops and (apart or POOLED in every):
+            row["message"] += f". {_OWN if apart else _OF_BOTH}"
         if values is not None and row["status"] == PASSED:
             metric = parse.parse_any(row["metric"])[0] if parse.is_metric(row["metric"]) else None
             only_judged = metric and metric.record and metric.record.reads_judged
@@ -281,6 +288,15 @@ def withhold(
         yield row
 
 
+def _reads_relevant(name: str) -> bool:
+    """Does a metric read the relevant items that are not retrieved?"""
+    record = parse.parse_any(name)[0].record if parse.is_metric(name) else None
+    return record is not None and (record.per_relevant or "ideal" in record.options)
+
+
+_OF_BOTH = "The judged items of both count"
+_OWN = "Each is measured against the items that it shows itself"
+_UNSHARED = f"{_OWN}, and no relevant item is in both, so this decides nothing"
 _UNMEASURED = (
     "Inconclusive: it is 1 for every query, as every judged item counts as equally relevant and a "
     "column that may have the grades is not read"
