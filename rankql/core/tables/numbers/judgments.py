@@ -11,7 +11,7 @@ from rankql.core.base.errors import RankqlError, advise, require
 from rankql.core.base.text import format_count, is_or_are
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.session import Session
-from rankql.core.tables.tables import Table, is_number, require_column, same_kind
+from rankql.core.tables.tables import Table, is_number, quote_name, require_column, same_kind
 
 
 def assume_grades(table: Table, names: dict[str, Any]) -> tuple[Table, dict[str, Any]]:
@@ -59,6 +59,34 @@ def merge_rows(table: Table, by: Sequence[str], aggregate: str) -> Table:
     )
     sql = f"(SELECT {selected}, {grade} AS {quote(rel)} FROM {table.sql} GROUP BY ALL)"
     rows = table.load(sql, text=table.text)
+    return replace(table, sql=rows.sql, columns=rows.columns, before=table)
+
+
+def merge_systems(table: Table, by: Sequence[str], system: str) -> Table:
+    """The judgments with one row per query and item, if rows of several systems have one grade."""
+    key = ", ".join(quote(table.roles[role]) for role in ("query", "item"))
+    rel, of = table.number("rel"), quote(table.actual_name(system))
+    several = f"""FROM (SELECT {key}, min({rel}) AS low_, max({rel}) AS high_,
+        count(*) > count(DISTINCT {of}) AS twice_ FROM {table.sql} GROUP BY {key}
+        HAVING count(*) > 1)"""
+    repeated, twice = table.session.row(f"SELECT count(*), count_if(twice_) {several}")
+    if not repeated or twice:  # which is an error
+        return table
+    differ = f"SELECT {key}, low_, high_ {several} WHERE low_ < high_ ORDER BY {key} LIMIT 1"
+    for query, item, low, high in table.session.rows(differ):
+        text = (
+            f"{table.label}: item {item!r} of query {query!r} has grades {low:g} and {high:g} in "
+        )
+        text += f"rows of several systems ({system}). Leave qrels= out to measure each system "
+        text += "against the grades of its own rows, or pass "
+        highest = {"rel": f"max({quote_name(table.roles['rel'])})"}
+        raise RankqlError(advise(text, highest, " for the highest grade of each item"))
+    names = dict.fromkeys(table.actual_name(name) for name in by if table.has(name))
+    fields = "".join(f", any_value({quote(x)}) AS {quote(x)}" for x in names)
+    grade = f"max({quote(table.roles['rel'])}) AS {quote(table.roles['rel'])}"
+    rows = table.load(
+        f"(SELECT {key}, {grade}{fields} FROM {table.sql} GROUP BY {key})", text=table.text
+    )
     return replace(table, sql=rows.sql, columns=rows.columns, before=table)
 
 
