@@ -23,7 +23,7 @@ from rankql.core.tables.session import Session
 # all, and the rankings without a relevant item where another has one. The systems without a grade.
 _SHOWN = """WITH rankings AS MATERIALIZED (
         SELECT system, query, count(rel) AS judged, count_if(rel > 0) AS relevant,
-               coalesce(sum(hash(item)) FILTER (rel IS NOT NULL), 0) AS items
+               bit_xor(CASE WHEN rel IS NOT NULL THEN hash(item) ELSE 0 END) AS items
         FROM {rows} GROUP BY system, query),
     graded AS (SELECT system FROM rankings GROUP BY system HAVING sum(judged) > 0),
     queries AS (
@@ -37,12 +37,12 @@ _SHOWN = """WITH rankings AS MATERIALIZED (
 _POOL = """(SELECT query AS {query}, item AS {item}, max(rel) AS {rel}, min(rel) AS {low},
            min(hash(system)) < max(hash(system)) AS {shared}, count(*) - count(rel) AS {null}
     FROM {rows} {graded} GROUP BY query, item HAVING count(rel) > 0)"""
-# Of the items that systems share: all, the relevant ones, and those with two grades, beyond the
-# rounding of floats, with an example. Of all: those of one system, and the NULLs.
+# Those with two grades, beyond the rounding of floats.
 _TWO = "{shared} AND {rel} - {low} > 1e-6 * greatest(abs({rel}), abs({low}))"
+# Of the items that systems share: all, the relevant ones, and those. Of all: those of one system,
+# and the NULLs.
 _FACTS = f"""count_if({{shared}}), count_if({{shared}} AND {{rel}} > 0), count_if({_TWO}),
-    min([{{query}}::VARCHAR, printf('%.7g and %.7g', {{low}}::DOUBLE, {{rel}}::DOUBLE)])
-        FILTER ({_TWO}), count_if(NOT {{shared}}), coalesce(sum({{null}}), 0)::BIGINT"""
+    count_if(NOT {{shared}}), coalesce(sum({{null}}), 0)::BIGINT"""
 # The kinds of the note. The second is a warning if systems show other items in most queries, and
 # share no relevant one.
 POOLED, APART = "grades-pooled", "grades-apart"
@@ -77,16 +77,20 @@ def pool_grades(session: Session, inputs: Inputs, rules: RankingRules) -> Inputs
     graded = f"WHERE list_contains({literal(ungraded)}, system) IS NOT TRUE" if ungraded else ""
     sql = _POOL.format(rows=every, graded=graded, **names)
     pool = session.load("qrels", sql, text=False, roles=roles)
-    shared, relevant, two, example, alone, nulls = pool.row(_FACTS.format(**names))
-
+    shared, relevant, two, alone, nulls = pool.row(_FACTS.format(**names))
     if two or not relevant:
-        session.drop(pool)
         why = f"no relevant item is shown by two systems, so {_ALONE}"
         if two:
-            query, grades = example
-            why = f"{_ALONE}: the same item has grades {grades} in query {query!r}, and so "
-            why += f"{has_or_have(two)} {two:,} of {format_count(shared, 'shared item')}"
+            first = " WHERE {} ORDER BY {query}, {item} LIMIT 1".format(_TWO, **names).format(
+                **names
+            )
+            query, low, high = pool.row("{query}::VARCHAR, {low}, {rel}".format(**names), first)
+            why = (
+                f"{_ALONE}: the same item has grades {low:.7g} and {high:.7g} in query {query!r}, "
+            )
+            why += f"and so {has_or_have(two)} {two:,} of {format_count(shared, 'shared item')}"
         words = f"{why}. To count those of all systems, pass judgments: qrels="
+        session.drop(pool)
         level = "warning" if not two and differ > queries / 2 else "note"
         session.notes.append(Note(words, heading="Grades", kind=APART, level=level))
         return inputs

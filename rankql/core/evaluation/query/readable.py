@@ -123,7 +123,7 @@ def unique_columns(
     Judgments come first. reduced: the reduction has looked at positions.
     """
     columns = []
-    if inputs.qrels is not None:
+    if inputs.qrels is not None and not inputs.pooled:
         ranked = ctes.ranks_before_join(inputs, conventions)
         gain = ranked and ctes.rows_needed(metrics, conventions) == "gain"
         columns.append(("qrels", "item", "max(rel) > 0" if gain else ""))
