@@ -16,7 +16,7 @@ import polars as pl
 from rankql.core.base.column_names import EVENTS, ROLES, TIMES, USERS, core_of, find_name, is_called
 from rankql.core.base.doors import DOORS, Door, call_extra
 from rankql.core.base.errors import advise
-from rankql.core.base.text import format_shares, join_words, run_label
+from rankql.core.base.text import Note, format_shares, join_words, run_label
 from rankql.core.evaluation.checks import attributes
 from rankql.core.evaluation.checks.counters import describe_chunk, format_examples
 from rankql.core.evaluation.checks.duplicates import find_repeated
@@ -24,6 +24,7 @@ from rankql.core.evaluation.checks.record import Check, Evidence, Facts
 from rankql.core.evaluation.plan.columns import validate_numbers
 from rankql.core.evaluation.plan.meta import BOTH, compared_value, left_out_if, undefined_value
 from rankql.core.evaluation.plan.plan import NO_GRADES
+from rankql.core.evaluation.plan.pooling import APART
 from rankql.core.evaluation.query.ties import WITHOUT_GRADES
 from rankql.core.metrics.all_metrics import NO_GAIN, NO_RELEVANT_ITEM
 from rankql.core.metrics.macros import MISSING, literal, quote
@@ -387,13 +388,26 @@ def _fractions(evidence: Evidence) -> Iterable[Facts]:
 
 
 def _retrieved_only(evidence: Evidence) -> Iterable[Facts]:
-    """A table with positions and grades that has no relevant item without a position."""
-    evaluation = evidence.evaluation
+    """A table with grades that has no relevant item without a position.
+
+    By scores, if all rankings are cut at one number of rows, and are not of the same items.
+    """
+    evaluation, inputs, rankings = evidence.evaluation, evidence.inputs, len(evidence.values)
     names = [x.name for x in evaluation.metrics if x.record and x.record.per_relevant]
-    if names and len(evidence.values) >= FEWEST_QUERIES:
+    if not names or rankings < FEWEST_QUERIES:
+        return
+    facts = {"names": join_words(names), "metrics": len(names), "place": "position"}
+    if not inputs.scored:
         missed = f"pos IS NULL AND {evaluation.is_relevant()}"
         if not evaluation.run_sql(f"SELECT 1 FROM run WHERE {missed} LIMIT 1"):
-            yield {"names": join_words(names), "metrics": len(names)}
+            yield facts | {"call": "add their rows with the position NULL"}
+        return
+    ranked = evidence.counters.ranked
+    cut = max((x.longest for x in ranked), default=0)
+    full = sum(x.placed for x in ranked) == sum(x.rows for x in ranked) == cut * rankings > rankings
+    apart = any(Note.of(x).kind == APART for x in evaluation.session.notes)
+    if full and (apart or not inputs.many):
+        yield facts | {"place": "score", "call": "pass judgments: qrels="}
 
 
 def _undefined(evidence: Evidence) -> Iterable[Facts]:
@@ -566,10 +580,9 @@ VALUES: Sequence[Check | Door] = (
     ),
     Check(
         "retrieved-only", "values", "note",
-        "Every relevant item has a position, so {names} {metrics:is|are} of retrieved items only. "
-        "If others are relevant too, add their rows with the position NULL",
-        _retrieved_only,
-        when=lambda x: not x.inputs.qrels and not x.inputs.scored and not x.lists_ids,
+        "Every relevant item has a {place}, so {names} {metrics:is|are} of retrieved items only. "
+        "If others are relevant too, {call}",
+        _retrieved_only, when=lambda x: not x.inputs.qrels and not x.lists_ids,
     ),
     Check("clusters", "values", "note", "{text}", _clusters, when=lambda x: x.evaluation.cluster),
     Check(
