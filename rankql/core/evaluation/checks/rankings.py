@@ -29,6 +29,7 @@ from rankql.core.evaluation.query.ties import WITHOUT_GRADES
 from rankql.core.metrics.all_metrics import NO_GAIN, NO_RELEVANT_ITEM
 from rankql.core.metrics.macros import MISSING, literal, quote
 from rankql.core.metrics.metric_record import IS_RELEVANT, reads_grades
+from rankql.core.metrics.parse import rule
 from rankql.core.tables.reader import count_values
 from rankql.core.tables.tables import quote_name
 
@@ -285,8 +286,10 @@ RANKINGS = (
 )  # fmt: skip
 
 
-# The end of notes on means over different queries, which a comparison does not have.
+# The end of notes on means over different queries, which a comparison does not have, and of those
+# on rankings that a table with grades does not have.
 COMPARED = "; compare uses the same queries for all systems"
+_COUNTED = "; compare counts queries that a system lacks as the worst value"
 
 
 def _may_be_unanswerable(evidence: Evidence) -> bool:
@@ -471,7 +474,10 @@ def _other_counts(evidence: Evidence) -> Iterable[Facts]:
         counts = rows.sort(name, "system")["system", name].rows()
         (fewest, count), (most, highest) = counts[0], counts[-1]
         if count < highest:
-            yield {"name": name, "count": count, "fewest": fewest, "most": most, "highest": highest}
+            lacks = len(evidence.values) < len(rows) * evidence.values[meta.query].n_unique()
+            counted = lacks and rule(vars(evaluation.conventions), "missing", name) == "zero"
+            yield {"name": name, "count": count, "fewest": fewest, "most": most,
+                   "highest": highest, "compared": _COUNTED if counted else COMPARED}  # fmt: skip
 
 
 def _clusters(evidence: Evidence) -> Iterable[Facts]:
@@ -540,7 +546,7 @@ VALUES: Sequence[Check | Door] = (
     Check(
         "other-counts", "values", "note",
         "{name}: means are over {count:,} ({fewest}) to {highest:#query} ({most}), those with a "
-        "value" + COMPARED,
+        "value{compared}",
         _other_counts, when=lambda x: x.inputs.many,
     ),
     Check(
