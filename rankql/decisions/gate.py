@@ -381,19 +381,9 @@ def _judge_with(pair: Result, name: str, result: Result) -> Result:
     rows = pair.frame().filter(system=name).rename({pair.meta.query: key})
     rows = rows.cast({key: values.schema[key]}).select(key, *columns)
     values = values.drop(columns).join(rows, on=key, how="left", maintain_order="left")
-    catalogue = {
-        metric: [
-            {x: y for x, y in row.items() if x != "system"} for row in rows if row["system"] == name
-        ]
-        for metric, rows in pair.meta.catalogue.items()
-    }
-    return result.derive(
-        values=values.select(result.frame().columns),
-        catalogue=catalogue,
-        _script=pair._script,
-        conventions=pair.conventions,
-        data_notes=pair.data_notes,
-    )
+    values = values.select(result.frame().columns)
+    known: dict[str, Any] = {"conventions": pair.conventions, "data_notes": pair.data_notes}
+    return result.derive(values=values, _script=pair._script, **known)
 
 
 def _combine(

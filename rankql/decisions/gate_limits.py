@@ -274,29 +274,23 @@ def withhold(
     is_doubtful, apart = every.get(UNREAD_GRADES) == "warning", every.get(APART)
     values = result.frame() if is_doubtful else None
     for row in rows:
-        drops = row["baseline"] is not None
-        if drops and apart == "warning" and _reads_relevant(row["metric"]):
-            row |= {"status": INCONCLUSIVE, "message": f"{row['message']}. {_UNSHARED}"}
-        elif drops and (apart or POOLED in every):
+        named = parse.parse_any(row["metric"])[0] if parse.is_metric(row["metric"]) else None
+        record = named and named.record
+        if row["baseline"] is not None and (apart or POOLED in every):
             row["message"] += f". {_OWN if apart else _OF_BOTH}"
+            if record and apart == "warning" and (record.per_relevant or "ideal" in record.options):
+                row |= {"status": INCONCLUSIVE, "message": row["message"] + _UNSHARED}
         if values is not None and row["status"] == PASSED:
-            metric = parse.parse_any(row["metric"])[0] if parse.is_metric(row["metric"]) else None
-            only_judged = metric and metric.record and metric.record.reads_judged
+            only_judged = record and record.reads_judged
             known = values[row["metric"]].drop_nulls()
             if not only_judged and len(known) and (known == 1).all():
                 row |= {"status": INCONCLUSIVE, "message": f"{row['message']}. {_UNMEASURED}"}
         yield row
 
 
-def _reads_relevant(name: str) -> bool:
-    """Does a metric read the relevant items that are not retrieved?"""
-    record = parse.parse_any(name)[0].record if parse.is_metric(name) else None
-    return record is not None and (record.per_relevant or "ideal" in record.options)
-
-
 _OF_BOTH = "The judged items of both count"
 _OWN = "Each is measured against the items that it shows itself"
-_UNSHARED = f"{_OWN}, and no relevant item is in both, so this decides nothing"
+_UNSHARED = ", and no relevant item is in both, so this decides nothing"
 _UNMEASURED = (
     "Inconclusive: it is 1 for every query, as every judged item counts as equally relevant and a "
     "column that may have the grades is not read"

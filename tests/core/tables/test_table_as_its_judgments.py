@@ -37,9 +37,7 @@ def test_different_grades_of_an_item_are_named() -> None:
     other = TABLE.with_columns(rel=pl.col("rel") - IN_B)
     with pytest.raises(rankql.RankqlError) as error:
         evaluate(other, other)
-    assert "item 'x' of query 'q1' has grades 2 and 3 in rows of several systems" in str(
-        error.value
-    )
+    assert "query 'q1', item 'x' has grades 2 and 3 in rows of several systems" in str(error.value)
     assert "query=" not in str(error.value)
     assert evaluate(other, other, rel="max(rel)") == pytest.approx(
         evaluate(other, other.unique(["query", "item"], keep="first", maintain_order=True))

@@ -37,12 +37,12 @@ _SHOWN = """WITH rankings AS MATERIALIZED (
 _POOL = """(SELECT query AS {query}, item AS {item}, max(rel) AS {rel}, min(rel) AS {low},
            min(hash(system)) < max(hash(system)) AS {shared}, count(*) - count(rel) AS {null}
     FROM {rows} {graded} GROUP BY query, item HAVING count(rel) > 0)"""
-# Those with two grades, beyond the rounding of floats.
+# Of the items that systems share: all, the relevant ones, and those with two grades, beyond the
+# rounding of floats, with one of them. Of all: those of one system, and the NULLs.
 _TWO = "{shared} AND {rel} - {low} > 1e-6 * greatest(abs({rel}), abs({low}))"
-# Of the items that systems share: all, the relevant ones, and those. Of all: those of one system,
-# and the NULLs.
 _FACTS = f"""count_if({{shared}}), count_if({{shared}} AND {{rel}} > 0), count_if({_TWO}),
-    count_if(NOT {{shared}}), coalesce(sum({{null}}), 0)::BIGINT"""
+    min(({{query}}, {{low}}::DOUBLE, {{rel}}::DOUBLE)) FILTER ({_TWO}), count_if(NOT {{shared}}),
+    coalesce(sum({{null}}), 0)::BIGINT"""
 # The kinds of the note. The second is a warning if systems show other items in most queries, and
 # share no relevant one.
 POOLED, APART = "grades-pooled", "grades-apart"
@@ -77,25 +77,20 @@ def pool_grades(session: Session, inputs: Inputs, rules: RankingRules) -> Inputs
     graded = f"WHERE list_contains({literal(ungraded)}, system) IS NOT TRUE" if ungraded else ""
     sql = _POOL.format(rows=every, graded=graded, **names)
     pool = session.load("qrels", sql, text=False, roles=roles)
-    shared, relevant, two, alone, nulls = pool.row(_FACTS.format(**names))
+    shared, relevant, two, example, alone, nulls = pool.row(_FACTS.format(**names))
     if two or not relevant:
+        session.drop(pool)
         why = f"no relevant item is shown by two systems, so {_ALONE}"
         if two:
-            first = " WHERE {} ORDER BY {query}, {item} LIMIT 1".format(_TWO, **names).format(
-                **names
-            )
-            query, low, high = pool.row("{query}::VARCHAR, {low}, {rel}".format(**names), first)
-            why = (
-                f"{_ALONE}: the same item has grades {low:.7g} and {high:.7g} in query {query!r}, "
-            )
-            why += f"and so {has_or_have(two)} {two:,} of {format_count(shared, 'shared item')}"
+            query, low, high = example.values() if isinstance(example, dict) else example
+            why = f"{_ALONE}: the same item has grades {low:.7g} and {high:.7g} in query {query!r},"
+            why += f" and so {has_or_have(two)} {two:,} of {format_count(shared, 'shared item')}"
         words = f"{why}. To count those of all systems, pass judgments: qrels="
-        session.drop(pool)
         level = "warning" if not two and differ > queries / 2 else "note"
         session.notes.append(Note(words, heading="Grades", kind=APART, level=level))
         return inputs
-    words = f"pooled, because systems share relevant items: {format_count(alone, 'judged item')} "
-    words += "of one system alone count for each"
+    words = "pooled, because systems share relevant items: "
+    words += f"{format_count(alone, 'judged item')} of one system alone count for each"
     if lacking:
         words += f", and {format_count(lacking, 'ranking')} without a relevant item became defined"
     if nulls:

@@ -64,30 +64,21 @@ def merge_rows(table: Table, by: Sequence[str], aggregate: str) -> Table:
 
 def merge_systems(table: Table, by: Sequence[str], system: str) -> Table:
     """The judgments with one row per query and item, if rows of several systems have one grade."""
-    key = ", ".join(quote(table.roles[role]) for role in ("query", "item"))
-    rel, of = table.number("rel"), quote(table.actual_name(system))
-    several = f"""FROM (SELECT {key}, min({rel}) AS low_, max({rel}) AS high_,
-        count(*) > count(DISTINCT {of}) AS twice_ FROM {table.sql} GROUP BY {key}
-        HAVING count(*) > 1)"""
-    repeated, twice = table.session.row(f"SELECT count(*), count_if(twice_) {several}")
-    if not repeated or twice:  # which is an error
-        return table
-    differ = f"SELECT {key}, low_, high_ {several} WHERE low_ < high_ ORDER BY {key} LIMIT 1"
-    for query, item, low, high in table.session.rows(differ):
+    query, item = (quote(table.roles[role]) for role in ("query", "item"))
+    grade, of = table.number("rel"), quote(table.actual_name(system))
+    rows = f"FROM {table.sql} GROUP BY {query}, {item} HAVING"
+    if table.session.rows(f"SELECT 1 {rows} count(*) > count(DISTINCT {of}) LIMIT 1"):
+        return table  # which is an error
+    grades = f"{query}, {item}, min({grade}) AS low, max({grade}) AS high"
+    for *ids, low, high in table.session.rows(f"SELECT {grades} {rows} low < high LIMIT 1"):
         text = (
-            f"{table.label}: item {item!r} of query {query!r} has grades {low:g} and {high:g} in "
+            "{}: query {!r}, item {!r} has grades {:g} and {:g} in rows of several systems ({}). "
         )
-        text += f"rows of several systems ({system}). Leave qrels= out to measure each system "
-        text += "against the grades of its own rows, or pass "
+        text += "Leave qrels= out to measure each system by the grades of its own rows, or pass "
         highest = {"rel": f"max({quote_name(table.roles['rel'])})"}
+        text = text.format(table.label, *ids, low, high, system)
         raise RankqlError(advise(text, highest, " for the highest grade of each item"))
-    names = dict.fromkeys(table.actual_name(name) for name in by if table.has(name))
-    fields = "".join(f", any_value({quote(x)}) AS {quote(x)}" for x in names)
-    grade = f"max({quote(table.roles['rel'])}) AS {quote(table.roles['rel'])}"
-    rows = table.load(
-        f"(SELECT {key}, {grade}{fields} FROM {table.sql} GROUP BY {key})", text=table.text
-    )
-    return replace(table, sql=rows.sql, columns=rows.columns, before=table)
+    return merge_rows(table, by, "max")
 
 
 def _last_grade(table: Table, ids: Sequence[str]) -> tuple[Table, str, str]:
