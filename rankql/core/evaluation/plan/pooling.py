@@ -46,7 +46,8 @@ _FACTS = f"""count_if({{shared}}), count_if({{shared}} AND {{rel}} > 0), count_i
 # The kinds of the note. The second is a warning if systems show other items in most queries, and
 # share no relevant one.
 POOLED, APART = "grades-pooled", "grades-apart"
-_ALONE = "each system is measured against the items that it shows itself"
+ALONE = "each system is measured against the items that it shows itself"
+REMEDY = "To count those of all systems, pass judgments: qrels="
 
 
 def pool_grades(session: Session, inputs: Inputs, rules: RankingRules) -> Inputs:
@@ -80,14 +81,13 @@ def pool_grades(session: Session, inputs: Inputs, rules: RankingRules) -> Inputs
     shared, relevant, two, example, alone, nulls = pool.row(_FACTS.format(**names))
     if two or not relevant:
         session.drop(pool)
-        why = f"no relevant item is shown by two systems, so {_ALONE}"
+        why = f"no relevant item is shown by two systems, so {ALONE}"
         if two:
             query, low, high = example.values() if isinstance(example, dict) else example
-            why = f"{_ALONE}: the same item has grades {low:.7g} and {high:.7g} in query {query!r},"
+            why = f"{ALONE}: the same item has grades {low:.7g} and {high:.7g} in query {query!r},"
             why += f" and so {has_or_have(two)} {two:,} of {format_count(shared, 'shared item')}"
-        words = f"{why}. To count those of all systems, pass judgments: qrels="
         level = "warning" if not two and differ > queries / 2 else "note"
-        session.notes.append(Note(words, heading="Grades", kind=APART, level=level))
+        session.notes.append(Note(f"{why}. {REMEDY}", heading="Grades", kind=APART, level=level))
         return inputs
     words = "pooled, because systems share relevant items: "
     words += f"{format_count(alone, 'judged item')} of one system alone count for each"
