@@ -288,6 +288,12 @@ def test_floats_of_two_widths_are_one_grade() -> None:
     )
 
 
+def test_an_item_that_a_system_has_with_two_grades_is_a_duplicate() -> None:
+    rows = [*(("a", f"i{n}", 0) for n in range(12)), ("a", "x", 3), ("a", "w", 1), ("a", "w", 2)]
+    with pytest.raises(rankql.RankqlError, match="item 'w'"):
+        rankql.evaluate(shown(*rows, ("b", "x", 3), ("b", "y", 1)), metrics="nDCG@10")
+
+
 def test_check_says_whose_grades_count() -> None:
     assert "grades-pooled" in {x.kind for x in rankql.check(SHARED).findings}
     assert "grades-apart" in {x.kind for x in rankql.check(ALONE["clicks"][0]).findings}

@@ -37,9 +37,9 @@ _SHOWN = """WITH rankings AS MATERIALIZED (
 _POOL = """(SELECT query AS {query}, item AS {item}, max(rel) AS {rel}, min(rel) AS {low},
            min(hash(system)) < max(hash(system)) AS {shared}, count(*) - count(rel) AS {null}
     FROM {rows} {graded} GROUP BY query, item HAVING count(rel) > 0)"""
-# Of the items that systems share: all, the relevant ones, and those with two grades, beyond the
-# rounding of floats, with one of them. Of all: those of one system, and the NULLs.
-_TWO = "{shared} AND {rel} - {low} > 1e-6 * greatest(abs({rel}), abs({low}))"
+# Of the items that systems share: all, and the relevant ones. Of all: those with two grades, beyond
+# the rounding of floats, with one of them; those of one system; and the NULLs.
+_TWO = "{rel} - {low} > 1e-6 * greatest(abs({rel}), abs({low}))"
 _FACTS = f"""count_if({{shared}}), count_if({{shared}} AND {{rel}} > 0), count_if({_TWO}),
     min(({{query}}, {{low}}::DOUBLE, {{rel}}::DOUBLE)) FILTER ({_TWO}), count_if(NOT {{shared}}),
     coalesce(sum({{null}}), 0)::BIGINT"""
