@@ -233,8 +233,8 @@ def gate(
             if not notes:  # both have scores
                 known_results[name] = evaluate_one(name, request.rules.by_score(roles["score"]))
     evaluated = {x: _require_one_system(x, y.weighted_by(weight)) for x, y in known_results.items()}
-    alone = [*evaluated.values()]
-    if drops and not any(results.values()) and all("rel" in _run_columns(x)[0] for x in alone):
+    ranked = evaluated.values() if drops and not any(results.values()) else ()
+    if ranked and all("rel" in _run_columns(result)[0] for result in ranked):
         pair = evaluate_request(replace(together, rules=replace(request.rules, system=None)))
         evaluated = {name: _judge_with(pair, name, result) for name, result in evaluated.items()}
     tables = [name for name, result in results.items() if result and VALUES in result.columns]
@@ -267,8 +267,8 @@ def gate(
             "max_drop= with a number above 0"
         )
     if minima:
-        ranked = alignment.align_systems(run_result, ["run"])
-        pairs, described = list_pairs(ranked, ["run"], [("run",)], cluster, MeanTest(), 0.05, False)
+        alone = alignment.align_systems(run_result, ["run"])
+        pairs, described = list_pairs(alone, ["run"], [("run",)], cluster, MeanTest(), 0.05, False)
         notes += described
         level = alpha if minimum_bound else None
         limits = limit_rows(minima, pairs, run_result, level, min_queries, anytime)
@@ -288,9 +288,9 @@ def gate(
         )
         notes += [*combined.data_notes, *described, *alignment.describe_left_out(pair)]
         if any(each.sample.is_zero for each in pairs):
-            hashes = {*map(alignment.hash_rankings, alone)}
+            prints = {alignment.hash_rankings(result) for result in evaluated.values()}
             for each in pairs:
-                each.identical = len(hashes) == 1 and None not in hashes
+                each.identical = len(prints) == 1 and None not in prints
         limits = limit_rows(drops, pairs, pair, alpha, min_queries, anytime)
         rows += withhold(limits, combined, doubts)
         if anytime:

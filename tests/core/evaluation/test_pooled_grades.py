@@ -222,6 +222,7 @@ def test_a_query_that_a_system_does_not_have_is_not_added() -> None:
     result = rankql.evaluate(data, metrics="nDCG@10")
     assert result.summary["queries"].to_list() == [4, 3]
     assert result.summary["missing"].to_list() == [0, 0]
+    assert "evaluate leaves them out" in " ".join(rankql.compare(data, metrics="nDCG@10").notes)
 
 
 def test_null_is_no_grade_and_has_that_of_another_system() -> None:
@@ -232,6 +233,12 @@ def test_null_is_no_grade_and_has_that_of_another_system() -> None:
     assert any(" 4 items without a grade" in x for x in rankql.evaluate(data, metrics="AP").notes)
 
 
+def test_null_has_the_grade_of_another_system_that_shows_the_same_items() -> None:
+    same = shown(("a", "x", 3), ("a", "y", 1), ("b", "y", None), ("b", "x", 3))
+    ideal = {"a": 1.0, "b": (1 + 3 / math.log2(3)) / IDEAL}
+    assert means(rankql.evaluate(same, metrics="nDCG@10")) == pytest.approx(ideal)
+
+
 def test_a_system_without_a_grade_has_no_value() -> None:
     others = shown(("c", "x", None), ("c", "y", None))
     result = rankql.evaluate(pl.concat([SHARED, others]), metrics=["nDCG@10", "P@5"])
@@ -239,6 +246,20 @@ def test_a_system_without_a_grade_has_no_value() -> None:
     assert result.per_query.filter(system="c")["P@5"].null_count() == 4
     rest = rankql.evaluate(SHARED, metrics=["nDCG@10", "P@5"]).per_query
     assert result.per_query.filter(pl.col("system") != "c").equals(rest)
+
+
+def test_a_system_without_a_grade_may_show_other_items() -> None:
+    others = SHARED.head(4)["system", "item", "rel"].rows()
+    data = [shown(("c", "k", None), queries=9), shown(*others, queries=9)]
+    result = rankql.evaluate(pl.concat(data, how="vertical_relaxed"), metrics="nDCG@10")
+    assert means(result)["c"] is None
+
+
+def test_a_query_without_a_grade_is_left_out() -> None:
+    other = SHARED.head(4).with_columns(query=pl.lit("z"), rel=pl.lit(None, pl.Int64))
+    result = rankql.evaluate(pl.concat([SHARED, other]), metrics="nDCG@10")
+    assert means(result) == means(rankql.evaluate(SHARED, metrics="nDCG@10"))
+    assert "Queries: 1 of 5 not judged and left out ('z')" in result.notes
 
 
 # What is measured against the items that each system shows itself, and what its note says.
@@ -291,7 +312,8 @@ def test_floats_of_two_widths_are_one_grade() -> None:
 def test_an_item_that_a_system_has_with_two_grades_is_a_duplicate() -> None:
     rows = [*(("a", f"i{n}", 0) for n in range(12)), ("a", "x", 3), ("a", "w", 1), ("a", "w", 2)]
     with pytest.raises(rankql.RankqlError, match="item 'w'"):
-        rankql.evaluate(shown(*rows, ("b", "x", 3), ("b", "y", 1)), metrics="nDCG@10")
+        data = shown(*rows, ("b", "x", 3), ("b", "y", 1))
+        rankql.evaluate(data, metrics="nDCG@10", system="system")
 
 
 def test_check_says_whose_grades_count() -> None:

@@ -128,7 +128,8 @@ def _unjudged(evidence: Evidence) -> Iterable[Facts]:
     runs = [each for each in evidence.counters.queries if each.judged]
     known = [*dict.fromkeys(query for each in runs for query in each.unjudged or ())]
     most = max((each.queries - each.judged for each in runs), default=0)
-    fixed = option or not inputs.qrels or any(x.spans for x in evidence.evaluation.computed)
+    own = not inputs.qrels or inputs.pooled
+    fixed = option or own or any(x.spans for x in evidence.evaluation.computed)
     of_runs = {
         "lacking": max((1 - x.judged / x.queries for x in runs), default=0.0),
         "shares": format_shares((str(x.system), x.queries - x.judged, x.queries) for x in runs),
