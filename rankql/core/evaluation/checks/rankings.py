@@ -392,10 +392,7 @@ def _fractions(evidence: Evidence) -> Iterable[Facts]:
 
 
 def _retrieved_only(evidence: Evidence) -> Iterable[Facts]:
-    """A table with grades that has no relevant item without a position.
-
-    By scores, if all rankings are cut at one number of rows, and are not of the same items.
-    """
+    """Tables without a relevant item that has no position. By scores, all are cut at one length."""
     evaluation, inputs, rankings = evidence.evaluation, evidence.inputs, len(evidence.values)
     names = [x.name for x in evaluation.metrics if x.record and x.record.per_relevant]
     if not names or rankings < FEWEST_QUERIES:
