@@ -33,7 +33,8 @@ paths.
 
 A run has the columns query, item and score (or pos). Judgments have query, item and rel (the
 grade). Usual names such as `qid`, `docno` and `label` are recognised; the result prints which
-columns it used.
+columns it used. Pass judgments where you have them: grades inside several runs are one set of
+judgments only if the runs share relevant items, and a note says whether they are.
 
 ```py
 import rankql

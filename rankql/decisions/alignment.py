@@ -288,7 +288,9 @@ def describe_left_out(result: Result) -> Iterator[str]:
         counted = pl.col(MISSING) & pl.any_horizontal(False, *has_worst)
         counts = dict(rows.group_by("system").agg(counted.sum()).rows())
         of_systems = ((x, counts[x], total) for x in result.systems)
-        yield from text.note_shares(of_systems, "missing and counted as the worst value")
+        own = result.meta.judgments is False and VALUES not in result.columns
+        end = "missing and counted as the worst value" + "; evaluate leaves them out" * own
+        yield from text.note_shares(of_systems, end)
     yield from count(left_out, "missing in at least one system and left out")
     for other in dict.fromkeys(others.values()):
         undefined = {x: pl.col(x).is_null() & ~left_out[x] & (others[x] == other) for x in names}
@@ -332,16 +334,18 @@ def describe_misses(result: Result, metric: str) -> str:
     return f"; {of} left out, without a {metric} in a system" if count else ""
 
 
-def describe_seen(result: Result, a: str, b: str) -> str:
-    """The end of a title if one of two systems shows items of train and the other does not."""
-    shares = {name: result.meta.seen.get(name, 0.0) for name in (a, b)}
-    low, high = sorted(shares, key=lambda name: shares[name])
-    if shares[high] < MUCH_SEEN or shares[low] > shares[high] / 10:
+def describe_seen(result: Result, systems: Sequence[str]) -> str:
+    """The end of a title if some systems show items of train and another one does not."""
+    shares = {name: result.meta.seen.get(name, 0.0) for name in systems}
+    low = min(shares, key=lambda name: shares[name])
+    high = [x for x in shares if shares[x] >= max(MUCH_SEEN, 10 * shares[low])]
+    if not high:
         return ""
     none = "none" if shares[low] == 0 else f"{shares[low]:.1%}"
+    most = f"{'up to ' * (len(high) > 1)}{max(shares.values()):.0%}"
     return (
-        f", but {shares[high]:.0%} of the items of {high} were seen in train and {none} of those "
-        f"of {low}: pass seen='drop'"
+        f", but {most} of the items of {text.join_words(high)} were seen in train and {none} of "
+        f"those of {low}: pass seen='drop'"
     )
 
 

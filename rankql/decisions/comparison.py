@@ -394,16 +394,17 @@ def comparison_title(comparison: Comparison) -> str:
         system, ranked, most = few
         return f"Not comparable: {system!r} ranks {ranked:,} of {text.format_queries(most)}"
     means, pairs = (rows.filter(pl.col("metric").is_in(directed)) for rows in (means, pairs))
+    seen = alignment.describe_seen(result, systems) if result.meta.seen else ""
     if len(systems) > 2:
         metric = means["metric"][0]
         of_metric = pairs.filter(metric=metric, slice="all")
         lower = result.lower_is_better(metric)
-        return _describe_leader(metric, means.filter(metric=metric), of_metric, lower)
+        leader = _describe_leader(metric, means.filter(metric=metric), of_metric, lower)
+        return leader + seen
     a, b = pairs.select("a", "b").row(0)
     if pairs.filter(slice="all").is_empty():
         return f"Undecided: {a} and {b} do not both have runs of all collections"
     answer = _judge(result, pairs, directed[0], comparison.settings.percent)
-    seen = alignment.describe_seen(result, a, b) if result.meta.seen else ""
     misses = alignment.describe_misses(result, directed[0])
     return f"Is {b} better than {a}? {answer}{misses}{seen}"
 

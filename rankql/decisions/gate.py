@@ -15,6 +15,7 @@ from rankql.core.base import errors, text
 from rankql.core.base.writing import remember_inputs
 from rankql.core.evaluation.evaluate import evaluate_request
 from rankql.core.evaluation.plan.meta import MEAN_OF_SLICES, average_slices
+from rankql.core.evaluation.plan.pooling import APART, POOLED
 from rankql.core.evaluation.result.result import Result
 from rankql.core.metrics.macros import MISSING
 from rankql.core.tables.request import (
@@ -220,17 +221,22 @@ def gate(
     checked = [*data] if drops else ["run"]
     known_results = {name: results[name] or evaluate_one(name) for name in checked}
     notes, rows = list[str](), list[dict[str, Any]]()
+    none: dict[str, Any] = dict.fromkeys(
+        ("interval", "weight", "cluster", "time", "judge", "judge_rel")
+    )
+    together = replace(request, run=data, groupings=[], **none)
     if len({"pos" in _run_columns(known_results[x])[0] for x in checked if not results[x]}) > 1:
         # Both are read as compare reads them.
-        none: dict[str, Any] = dict.fromkeys(
-            ("interval", "weight", "cluster", "time", "judge", "judge_rel")
-        )
-        pair = evaluate_request(replace(request, run=data, groupings=[], **none))
+        pair = evaluate_request(together)
         notes += [note for note in pair.data_notes if text.Note.of(note).kind == "ranked-apart"]
         for name, roles in zip(data, _run_columns(pair), strict=True):
             if not notes:  # both have scores
                 known_results[name] = evaluate_one(name, request.rules.by_score(roles["score"]))
     evaluated = {x: _require_one_system(x, y.weighted_by(weight)) for x, y in known_results.items()}
+    ranked = evaluated.values() if drops and not any(results.values()) else ()
+    if ranked and all("rel" in _run_columns(result)[0] for result in ranked):
+        pair = evaluate_request(replace(together, rules=replace(request.rules, system=None)))
+        evaluated = {name: _judge_with(pair, name, result) for name, result in evaluated.items()}
     tables = [name for name, result in results.items() if result and VALUES in result.columns]
     if drops and "run" in tables and "baseline" not in tables:
         rules = {x: getattr(evaluated["baseline"].meta, x) for x in _RULES}
@@ -363,6 +369,21 @@ def _require_one_system(name: str, result: Result) -> Result:
         raise errors.RankqlError(f"{several}. Pass the rows of one at a time")
     judge = result.judge and _require_one_system(name, result.judge)
     return result.derive(system=False, collections={}, values=rows.drop("system"), judge=judge)
+
+
+def _judge_with(pair: Result, name: str, result: Result) -> Result:
+    """The result of a run or baseline, by the grades of both if these are judgments, and a note."""
+    notes = [note for note in pair.data_notes if text.Note.of(note).kind in (POOLED, APART)]
+    if "qrels" not in pair.columns:
+        return result.derive(data_notes=[*notes, *result.data_notes])
+    key, values = result.meta.query, result.frame()
+    columns = [*result.metrics, *result.meta.metric_weights.values()]
+    rows = pair.frame().filter(system=name).rename({pair.meta.query: key})
+    rows = rows.cast({key: values.schema[key]}).select(key, *columns)
+    values = values.drop(columns).join(rows, on=key, how="left", maintain_order="left")
+    values = values.select(result.frame().columns)
+    known: dict[str, Any] = {"conventions": pair.conventions, "data_notes": pair.data_notes}
+    return result.derive(values=values, _script=pair._script, **known)
 
 
 def _combine(

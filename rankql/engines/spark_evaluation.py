@@ -19,10 +19,12 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import NumericType
 
 from rankql.core.base.errors import require
+from rankql.core.base.text import Note
 from rankql.core.evaluation.means import means
 from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.evaluation.plan.meta import MISSED, Meta, left_out_if
 from rankql.core.evaluation.plan.plan import plan_metrics, resolve_conventions
+from rankql.core.evaluation.plan.pooling import ALONE, APART, REMEDY
 from rankql.core.evaluation.result.means_result import MeansResult
 from rankql.core.evaluation.result.result import Result
 from rankql.core.metrics.macros import MISSING, quote
@@ -175,6 +177,8 @@ def evaluate_in_spark(
     counted = _distribute(rows, labels, task, partitions.count_partition, empty)
     moments, totals = _add_up(counted, meta)
     notes = partitions.describe_totals(plan, meta, totals)
+    if inputs.qrels is None and len(systems or runs) > 1:
+        notes.append(Note(f"in Spark, {ALONE}. {REMEDY}", heading="Grades", kind=APART))
     with private_connection(threads=1) as con:
         con.register("groups", moments)
         summary = means.summarise(con, meta, interval, confidence, "groups")

@@ -151,8 +151,8 @@ def _drop_rows(
             raise errors.RankqlError(
                 f"{option} leaves nothing: every item of {run_label(system)} is {why}. {remedy}"
             )
-        # The item of a table with grades stays judged.
-        rest = f" WHERE NOT {dropped}" if inputs.qrels else ""
+        # The item of a table with grades stays judged, and its query is not missing.
+        rest = f" WHERE NOT {dropped}" if inputs.qrels and not inputs.pooled else ""
         runs[system] = replace(
             table,
             sql=f"(SELECT * EXCLUDE ({dropped}, {line}) FROM {loaded.sql}{rest})",

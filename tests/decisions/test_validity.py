@@ -57,6 +57,31 @@ def test_seen_items_of_one_system_are_in_the_title(share, noted):
     assert "seen in train" not in repr(both).split("\n")[0]
 
 
+def test_seen_items_of_several_systems_are_in_the_title():
+    run, qrels = rankings()
+    train, clean = run.filter(pl.col("item") < 5), run.filter(pl.col("item") >= 5)
+    runs = {"old": clean} | {f"new{i}": rankings(seed=i)[0] for i in range(2, 5)}
+    options = {"train": train.select("query", "item"), "baseline": "old"}
+    title = rankql.compare(runs, qrels, "Recall@5", **options).title
+    assert "% of the items of new2, new3 and new4 were seen in train and none of those" in title
+    assert " of old: pass seen='drop'" in title
+    same = {name: x for name, x in runs.items() if name != "old"}
+    assert (
+        "seen in train" not in rankql.compare(same, qrels, "Recall@5", train=options["train"]).title
+    )
+
+
+def test_evaluate_and_compare_say_how_they_count_a_missing_query():
+    run, qrels = rankings()
+    graded = run.join(qrels, on=["query", "item"], how="left")
+    runs = {"a": graded, "b": graded.filter(pl.col("query") > 0)}
+    notes = " ".join(rankql.evaluate(runs, metrics="nDCG@5").notes)
+    assert "compare counts queries that a system lacks as the worst value" in notes
+    assert "evaluate leaves them out" in " ".join(rankql.compare(runs, metrics="nDCG@5").notes)
+    judged = {name: x.drop("rel") for name, x in runs.items()}
+    assert "evaluate leaves" not in " ".join(rankql.compare(judged, qrels, "nDCG@5").notes)
+
+
 def test_a_metric_at_its_ceiling_is_noted():
     run, qrels = rankings()
     other = rankings(seed=2)[0]

@@ -113,6 +113,26 @@ def test_evaluate_several_runs(spark):
     assert_alike(ours, metrics.evaluate(framed(spark, column), qrels, "AP", system="model"))
 
 
+def test_grades_of_several_systems_are_of_each_alone_and_a_note_says_so(spark):
+    rows = [
+        ("a", "q", "x", 1, 3),
+        ("a", "q", "z", 2, 0),
+        ("b", "q", "y", 1, 1),
+        ("b", "q", "x", 2, 3),
+    ]
+    table = pl.DataFrame(rows, ["system", "query", "item", "pos", "rel"], orient="row")
+    result = metrics.evaluate(framed(spark, table), metrics="nDCG@10", system="system")
+    assert [note.partition(":")[0] for note in result.notes].count("Grades") == 1
+    assert dict(result.summary["system", "mean"].rows())["a"] == 1
+    judged = table.unique(["query", "item"]).select("query", "item", "rel")
+    given = metrics.evaluate(
+        framed(spark, table), framed(spark, judged), "nDCG@10", system="system"
+    )
+    assert not any(note.startswith("Grades") for note in given.notes)
+    ours = rankql.evaluate(table, metrics="nDCG@10")
+    assert_frame_equal(given.summary["system", "mean"], ours.summary["system", "mean"])
+
+
 def test_a_rollup_is_of_values_of_queries(spark, shop):
     """The page on engines shows it; of the metric itself it would be one ranking of all queries."""
     shown = spark.read.parquet(str(shop))

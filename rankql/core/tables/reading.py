@@ -16,7 +16,7 @@ from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
 from rankql.core.tables.candidates import assign_roles, name_ids
 from rankql.core.tables.frames import export_call
 from rankql.core.tables.inputs import Inputs, TidyTables
-from rankql.core.tables.numbers.judgments import mark_forbidden, merge_rows
+from rankql.core.tables.numbers.judgments import mark_forbidden, merge_rows, merge_systems
 from rankql.core.tables.numbers.order import (
     add_row_number,
     check_order,
@@ -158,6 +158,8 @@ def _judge(
         attributes = None if several else [*by, forbidden]
         ranked = [*runs.values()]
         qrels = _assign_qrels(qrels, tidy.names[1], ranked, attributes)
+        if attributes is not None and tidy.system is not None and qrels.has(tidy.system):
+            qrels = merge_systems(qrels, attributes, tidy.system)
     return mark_forbidden(session, qrels, forbidden) if forbidden else (qrels, None)
 
 

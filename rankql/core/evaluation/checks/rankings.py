@@ -16,7 +16,7 @@ import polars as pl
 from rankql.core.base.column_names import EVENTS, ROLES, TIMES, USERS, core_of, find_name, is_called
 from rankql.core.base.doors import DOORS, Door, call_extra
 from rankql.core.base.errors import advise
-from rankql.core.base.text import format_shares, join_words, run_label
+from rankql.core.base.text import Note, format_shares, join_words, run_label
 from rankql.core.evaluation.checks import attributes
 from rankql.core.evaluation.checks.counters import describe_chunk, format_examples
 from rankql.core.evaluation.checks.duplicates import find_repeated
@@ -24,10 +24,12 @@ from rankql.core.evaluation.checks.record import Check, Evidence, Facts
 from rankql.core.evaluation.plan.columns import validate_numbers
 from rankql.core.evaluation.plan.meta import BOTH, compared_value, left_out_if, undefined_value
 from rankql.core.evaluation.plan.plan import NO_GRADES
+from rankql.core.evaluation.plan.pooling import APART
 from rankql.core.evaluation.query.ties import WITHOUT_GRADES
 from rankql.core.metrics.all_metrics import NO_GAIN, NO_RELEVANT_ITEM
 from rankql.core.metrics.macros import MISSING, literal, quote
 from rankql.core.metrics.metric_record import IS_RELEVANT, reads_grades
+from rankql.core.metrics.parse import rule
 from rankql.core.tables.reader import count_values
 from rankql.core.tables.tables import quote_name
 
@@ -126,7 +128,8 @@ def _unjudged(evidence: Evidence) -> Iterable[Facts]:
     runs = [each for each in evidence.counters.queries if each.judged]
     known = [*dict.fromkeys(query for each in runs for query in each.unjudged or ())]
     most = max((each.queries - each.judged for each in runs), default=0)
-    fixed = option or not inputs.qrels or any(x.spans for x in evidence.evaluation.computed)
+    own = not inputs.qrels or inputs.pooled
+    fixed = option or own or any(x.spans for x in evidence.evaluation.computed)
     of_runs = {
         "lacking": max((1 - x.judged / x.queries for x in runs), default=0.0),
         "shares": format_shares((str(x.system), x.queries - x.judged, x.queries) for x in runs),
@@ -284,8 +287,10 @@ RANKINGS = (
 )  # fmt: skip
 
 
-# The end of notes on means over different queries, which a comparison does not have.
+# The end of notes on means over different queries, which a comparison does not have, and of those
+# on rankings that a table with grades does not have.
 COMPARED = "; compare uses the same queries for all systems"
+_COUNTED = "; compare counts queries that a system lacks as the worst value"
 
 
 def _may_be_unanswerable(evidence: Evidence) -> bool:
@@ -387,13 +392,23 @@ def _fractions(evidence: Evidence) -> Iterable[Facts]:
 
 
 def _retrieved_only(evidence: Evidence) -> Iterable[Facts]:
-    """A table with positions and grades that has no relevant item without a position."""
-    evaluation = evidence.evaluation
+    """Tables without a relevant item that has no position. By scores, all are cut at one length."""
+    evaluation, inputs, rankings = evidence.evaluation, evidence.inputs, len(evidence.values)
     names = [x.name for x in evaluation.metrics if x.record and x.record.per_relevant]
-    if names and len(evidence.values) >= FEWEST_QUERIES:
+    if not names or rankings < FEWEST_QUERIES:
+        return
+    facts = {"names": join_words(names), "metrics": len(names), "place": "position"}
+    if not inputs.scored:
         missed = f"pos IS NULL AND {evaluation.is_relevant()}"
         if not evaluation.run_sql(f"SELECT 1 FROM run WHERE {missed} LIMIT 1"):
-            yield {"names": join_words(names), "metrics": len(names)}
+            yield facts | {"call": "add their rows with the position NULL"}
+        return
+    ranked = evidence.counters.ranked
+    cut = max((x.longest for x in ranked), default=0)
+    full = sum(x.placed for x in ranked) == sum(x.rows for x in ranked) == cut * rankings > rankings
+    apart = any(Note.of(x).kind == APART for x in evaluation.session.notes)
+    if full and (apart or not inputs.many):
+        yield facts | {"place": "score", "call": "pass judgments: qrels="}
 
 
 def _undefined(evidence: Evidence) -> Iterable[Facts]:
@@ -457,7 +472,10 @@ def _other_counts(evidence: Evidence) -> Iterable[Facts]:
         counts = rows.sort(name, "system")["system", name].rows()
         (fewest, count), (most, highest) = counts[0], counts[-1]
         if count < highest:
-            yield {"name": name, "count": count, "fewest": fewest, "most": most, "highest": highest}
+            lacks = len(evidence.values) < len(rows) * evidence.values[meta.query].n_unique()
+            counted = lacks and rule(vars(evaluation.conventions), "missing", name) == "zero"
+            yield {"name": name, "count": count, "fewest": fewest, "most": most,
+                   "highest": highest, "compared": _COUNTED if counted else COMPARED}  # fmt: skip
 
 
 def _clusters(evidence: Evidence) -> Iterable[Facts]:
@@ -526,7 +544,7 @@ VALUES: Sequence[Check | Door] = (
     Check(
         "other-counts", "values", "note",
         "{name}: means are over {count:,} ({fewest}) to {highest:#query} ({most}), those with a "
-        "value" + COMPARED,
+        "value{compared}",
         _other_counts, when=lambda x: x.inputs.many,
     ),
     Check(
@@ -566,10 +584,9 @@ VALUES: Sequence[Check | Door] = (
     ),
     Check(
         "retrieved-only", "values", "note",
-        "Every relevant item has a position, so {names} {metrics:is|are} of retrieved items only. "
-        "If others are relevant too, add their rows with the position NULL",
-        _retrieved_only,
-        when=lambda x: not x.inputs.qrels and not x.inputs.scored and not x.lists_ids,
+        "Every relevant item has a {place}, so {names} {metrics:is|are} of retrieved items only. "
+        "If others are relevant too, {call}",
+        _retrieved_only, when=lambda x: not x.inputs.qrels and not x.lists_ids,
     ),
     Check("clusters", "values", "note", "{text}", _clusters, when=lambda x: x.evaluation.cluster),
     Check(

@@ -135,7 +135,7 @@ class Evaluation:
             cluster=self.cluster,
             time=None if self.request is None else self.request.time,
             metric_weights=readable.weight_columns(self.computed),
-            judgments=inputs.qrels is not None,
+            judgments=inputs.qrels is not None and not inputs.pooled,
             unjudged_queries="count" if inputs.unjudged_queries == "count" else None,
             version=rankql.__version__,
             canonical={m.name: m.canonical for m in metrics if m.name != m.canonical},

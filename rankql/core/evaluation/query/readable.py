@@ -19,7 +19,7 @@ from rankql.core.evaluation.query.ties import require_extreme, require_positions
 from rankql.core.metrics.all_metrics import CATALOGUE_METRICS
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import INTERNAL_PREFIX, MISSING, literal, quote
-from rankql.core.metrics.metric_record import IS_RELEVANT, RELEVANT, Metric, Rows
+from rankql.core.metrics.metric_record import IS_RELEVANT, RELEVANT, Metric, Rows, reads_grades
 from rankql.core.tables.inputs import Inputs
 
 
@@ -50,6 +50,10 @@ def write_query(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventi
     if conventions.undefined == "drop":
         relevant = RELEVANT.format(threshold=conventions.threshold)
         calls = {name: f"CASE WHEN {relevant} > 0 THEN {x} END" for name, x in calls.items()}
+    if inputs.ungraded:
+        known = f"NOT list_contains({literal([*inputs.ungraded])}, any_value(system))"
+        reading = (m.name for m in metrics if reads_grades([m]))
+        calls |= {name: f"CASE WHEN {known} THEN {calls[name]} END" for name in reading}
     steps = ctes.source_ctes(inputs, conventions)
     steps |= ctes.ranking_ctes(inputs, metrics, conventions, rows)
     if INTERNAL_PREFIX in (expressions := " ".join(metric.expression for metric in metrics)):
@@ -119,7 +123,7 @@ def unique_columns(
     Judgments come first. reduced: the reduction has looked at positions.
     """
     columns = []
-    if inputs.qrels is not None:
+    if inputs.qrels is not None and not inputs.pooled:
         ranked = ctes.ranks_before_join(inputs, conventions)
         gain = ranked and ctes.rows_needed(metrics, conventions) == "gain"
         columns.append(("qrels", "item", "max(rel) > 0" if gain else ""))

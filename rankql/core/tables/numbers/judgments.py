@@ -11,7 +11,7 @@ from rankql.core.base.errors import RankqlError, advise, require
 from rankql.core.base.text import format_count, is_or_are
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.session import Session
-from rankql.core.tables.tables import Table, is_number, require_column, same_kind
+from rankql.core.tables.tables import Table, is_number, quote_name, require_column, same_kind
 
 
 def assume_grades(table: Table, names: dict[str, Any]) -> tuple[Table, dict[str, Any]]:
@@ -60,6 +60,25 @@ def merge_rows(table: Table, by: Sequence[str], aggregate: str) -> Table:
     sql = f"(SELECT {selected}, {grade} AS {quote(rel)} FROM {table.sql} GROUP BY ALL)"
     rows = table.load(sql, text=table.text)
     return replace(table, sql=rows.sql, columns=rows.columns, before=table)
+
+
+def merge_systems(table: Table, by: Sequence[str], system: str) -> Table:
+    """The judgments with one row per query and item, if rows of several systems have one grade."""
+    query, item = (quote(table.roles[role]) for role in ("query", "item"))
+    grade, of = table.number("rel"), quote(table.actual_name(system))
+    rows = f"FROM {table.sql} GROUP BY {query}, {item} HAVING"
+    if table.session.rows(f"SELECT 1 {rows} count(*) > count(DISTINCT {of}) LIMIT 1"):
+        return table  # which is an error
+    grades = f"{query}, {item}, min({grade}) AS low, max({grade}) AS high"
+    for *ids, low, high in table.session.rows(f"SELECT {grades} {rows} low < high LIMIT 1"):
+        text = (
+            "{}: query {!r}, item {!r} has grades {:g} and {:g} in rows of several systems ({}). "
+        )
+        text += "Leave qrels= out to measure each system by the grades of its own rows, or pass "
+        highest = {"rel": f"max({quote_name(table.roles['rel'])})"}
+        text = text.format(table.label, *ids, low, high, system)
+        raise RankqlError(advise(text, highest, " for the highest grade of each item"))
+    return merge_rows(table, by, "max")
 
 
 def _last_grade(table: Table, ids: Sequence[str]) -> tuple[Table, str, str]:
