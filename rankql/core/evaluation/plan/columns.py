@@ -135,8 +135,8 @@ def validate_numbers(session: Session, table: Table, roles: Sequence[str] = NUMB
             with duckdb_errors():
                 fetch(session, sql)
         except RankqlError as error:
-            repair = _describe_repair(table, role, str(error))
-            raise RankqlError(advise(str(error), repair)) from error
+            repair = _describe_repair(table, role, error.text)
+            raise RankqlError(advise(error.text, repair)) from error
     if "pos" in roles and (pos := table.integer("pos")):
         wrong = f"WHERE {pos} < 1 OR {pos} > 9007199254740992 LIMIT 1"
         if session.rows(f"SELECT 1 FROM {table.sql} {wrong}"):
