@@ -97,7 +97,9 @@ def _report(error: BaseException, debug: bool) -> int:
     context_settings={"show_default": True, "max_content_width": 100},
 )
 @click.version_option(package_name="rankql")
-@click.option("--debug", is_flag=True, help="Print a traceback if there is an error.")
+@click.option(
+    "--debug", is_flag=True, envvar="RANKQL_DEBUG", help="Print a traceback if there is an error."
+)
 @click.pass_context
 def main(ctx: click.Context, debug: bool = False) -> None:
     """Ranking metrics that run where your data lives.

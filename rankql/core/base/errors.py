@@ -14,6 +14,7 @@ from itertools import chain
 from numbers import Real
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
+from rankql.core.base.callers import last_of_caller, shows_all, skip_libraries
 from rankql.core.base.layout import ListedColumn, align_columns, indent
 
 P = ParamSpec("P")
@@ -50,6 +51,8 @@ class RankqlError(ValueError):
     `remedies` are the calls that the message names. Each is on a line of its own where it is shown.
     """
 
+    __module__ = "rankql.errors"  # where callers import it from, as a traceback says
+
     def __init__(self, message: object = "") -> None:
         self.remedies = remedies_of(message)
         # polars raises an error inside an expression again, with the expression below the message.
@@ -63,6 +66,18 @@ class RankqlError(ValueError):
     @text.setter
     def text(self, text: str) -> None:
         self.args = (text,)
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: no frame below the last one of the caller."""
+        from IPython import get_ipython  # which calls this
+
+        if last := last_of_caller(self.__traceback__):
+            last.tb_next = None
+        show = get_ipython().InteractiveTB
+        lines: list[str] = show.structured_traceback(
+            type(self), self, self.__traceback__, show.tb_offset
+        )
+        return lines
 
     def name_argument(self, name: str, argument: str) -> None:
         """Call an argument as the function does that was called."""
@@ -99,6 +114,8 @@ class Question(RankqlError):
     known: names that would say it; found: those that there are. `columns` lists some of these with
     their values, and `more` names the others.
     """
+
+    __module__ = "rankql.errors"
 
     def __init__(
         self,
@@ -169,6 +186,36 @@ def as_arguments(call: Call) -> str:
     """A call as Python writes it."""
     text = ", ".join(f"{name}={value!r}" for name, value in call.items())
     return text.replace(": Ellipsis", ": ...")
+
+
+def for_callers(function: Callable[P, T]) -> Callable[P, T]:
+    """A public function whose errors show the line that called it.
+
+    Plain Python adds the frame that raises. IPython and pytest hide it.
+    """
+
+    @functools.wraps(function)
+    def call(*args: P.args, **keywords: P.kwargs) -> T:
+        __tracebackhide__ = True  # of pytest
+        try:
+            return function(*args, **keywords)
+        except RankqlError as error:
+            if shows_all():
+                raise
+            # It is the error itself, which keeps its cause.
+            raise _cut(error)  # noqa: B904
+
+    call.__module__ = "rankql"  # where pickle finds it
+    return call
+
+
+def _cut(error: RankqlError) -> RankqlError:
+    """The error without frames of libraries above the caller's own functions, as its cause."""
+    if error.__cause__:
+        error.__cause__.with_traceback(skip_libraries(error.__cause__.__traceback__))
+    elif error.__context__ and not skip_libraries(error.__context__.__traceback__):
+        error.__suppress_context__ = True  # what we caught says nothing to the caller
+    return error.with_traceback(skip_libraries(error.__traceback__))
 
 
 # Sums of higher grades may overflow; rankql_is_rel in common.sql refuses them too.
