@@ -8,9 +8,11 @@ import pytest
 from click.testing import CliRunner
 
 import rankql
+from rankql.cli.command import write_options
 from rankql.cli.main import main
 from rankql.core.base.errors import RankqlError
 from support.parameters import few
+from support.paths import ROOT
 from support.reading import asked, read
 
 NAMES = [("foo", "bar", "baz"), ("kysely", "osuma", "pisteet"), ("zoekvraag", "treffer", "waarde")]
@@ -57,9 +59,34 @@ def test_a_question_is_read_at_a_glance():
         Fill in:
             query='...', item='...', score='...', rel='...'
 
+        By hand, two dicts: {query: [ids in order] or {id: score}} and \
+{query: [ids] or {id: grade}}. See docs/by-hand.md#columns
+
         run  race_id     int    1, 2
              horse_id    int    11, 12
              pred_score  float  0.2, 0.9""")
+
+
+def test_a_question_without_a_call_names_a_row_of_the_page():
+    """By the types of its tables, or by the one role that is open; with a call, none is named."""
+    page = (ROOT / "docs" / "by-hand.md").read_text("utf-8")
+    ids = pl.DataFrame({"query": [*"ab"], "item": [*"xy"], "note": [*"uv"]})
+    for data, row in (
+        ([{"ask": "a", "hits": [{"k": "x"}], "want": [{"c": "y"}]}], "objects"),
+        ({"a": [1], "foo": [["x"]], "bar": [["y"]], "baz": [["z"]]}, "sql-list"),
+        ({"foo": ["a", "a"], "bar": ["x", "x"], "baz": [1.0, 1.0]}, "columns"),
+        (ids.with_columns(score=pl.Series([2.0, 1.0])), "condition"),
+        (ids.with_columns(score=pl.Series([2.0, 1.0]), rel="note"), "words"),
+    ):
+        with pytest.raises(RankqlError) as caught:
+            rankql.evaluate(data if isinstance(data, list) else pl.DataFrame(data), metrics="RR")
+        error = caught.value
+        assert error.row == row and f'<a id="{row}"></a>' in page
+        assert "two dicts: {query: [ids in order] or {id: score}}" in str(error)
+        assert f"docs/by-hand.md#{row}" in str(error)
+        assert "--item A,B" in error.format(write_options) and "dicts" not in error.format(repr)
+    question = asked(pl.DataFrame(ROWS).rename({"query": "foo"}), pl.DataFrame(GOLD))
+    assert question.calls and "by-hand" not in str(question)
 
 
 def test_roles_that_are_read_need_no_blank():

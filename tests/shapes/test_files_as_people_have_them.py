@@ -55,7 +55,7 @@ TRIPLES, TOP = ("".join(f"q1\t{i}\t{end}\n" for i, end in enumerate(ends)) for e
     ["4339068", "12"], ["what is x\tX is a thing", "x\ty"]))  # fmt: skip
 # Is it the run or the judgments? The name, the text, the options and the message.
 WRONG_FILES = [
-    *(("qrels", f"r{suffix}", PAIRS.replace(",", mark), {}, "Add a header, or name the columns")
+    *(("qrels", f"r{suffix}", PAIRS.replace(",", mark), {}, "[Aa]dd a header, or name the columns")
       for suffix, mark in cycled([".csv", ".tsv", ".txt"], [",", "\t"])),
     # The first judgment is not lost.
     ("qrels", "r.csv", PAIRS, {"query": ("query", "q1"), "item": ("item", "d2"), "rel": "1"},

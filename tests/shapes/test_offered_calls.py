@@ -332,7 +332,7 @@ DENSE = [[0, 1, 0], [1, 0, 2]]
 def test_numbers_of_all_items_have_a_call(arrays, form):
     run, qrels = map(form, arrays)
     call = "{q: dict(enumerate(x)) for q, x in enumerate(data)}"
-    refused(run, qrels, match=re.escape(f"ass {call}, for run and judgments"))
+    refused(run, qrels, match=re.escape(f"ass {call}. See docs/by-hand.md#arrays"))
     value = (1 + (1 + 2 / log2(3)) / (2 + 1 / log2(3))) / 2
     tables = (eval(call, {"data": data}) for data in (run, qrels))
     assert read(*tables, "nDCG")["nDCG"] == pytest.approx(value)

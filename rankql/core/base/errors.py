@@ -21,6 +21,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 # So many known names are shown; there are up to 27.
 _KNOWN = 8
+# The page with what to write for each kind of data, and the form that reaches most of them, in
+# Python and on the command line.
+BY_HAND = "docs/by-hand.md#{}".format
+_DICTS = "two dicts: {query: [ids in order] or {id: score}} and {query: [ids] or {id: grade}}"
+_ITEM = "--item A,B: each a column, a path or an SQL list of ids, B of the judgments or a MAP"
 
 # Arguments and their values.
 Call: TypeAlias = Mapping[str, Any]
@@ -112,7 +117,7 @@ class Question(RankqlError):
     ungraded: a table has no grades, and no other table has them. unnamed: the first line of a file
     may be data.
     known: names that would say it; found: those that there are. `columns` lists some of these with
-    their values, and `more` names the others.
+    their values, and `more` names the others. `row` is that of the page on shapes by hand.
     """
 
     __module__ = "rankql.errors"
@@ -136,6 +141,7 @@ class Question(RankqlError):
         self.hints, self.otherwise, self.others = [*hints], otherwise, [*others]
         self.known, self.found = [*known], [*found]
         self.ungraded, self.unnamed = ungraded, unnamed
+        self.row = ""
         self.columns, self.more = list[ListedColumn](), dict[str, list[str]]()
 
     def name_argument(self, name: str, argument: str) -> None:
@@ -163,6 +169,9 @@ class Question(RankqlError):
         for text in self.others:
             lines += ["", _sentence(f"Or {text}" if answered else f"{text[0].upper()}{text[1:]}")]
         lines += chain.from_iterable(["", _sentence(x)] for x in self.hints)
+        if self.row and not (calls or self.otherwise):
+            form = _DICTS if write is as_arguments else _ITEM
+            lines += ["", f"By hand, {form}. See {BY_HAND(self.row)}"]
         if self.columns:
             lines += ["", *align_columns(self.columns)]
             more = (f"in {x}: {', '.join(names)}" for x, names in self.more.items() if names)

@@ -22,9 +22,12 @@ def list_columns(
 ) -> Question:
     """The question about which columns are meant, with those that there are and their values."""
     asks_ids = not question.calls or any({"query", "item"} & {*call} for call in question.calls)
-    if not (asks_ids and session.asks and session.reads_values) or any(t.lazy for t in tables):
+    if not asks_ids:
         return question
     run, *others = tables
+    question.row = _row_of(question, tables)
+    if not (session.asks and session.reads_values) or any(t.lazy for t in tables):
+        return question
     if run.own_columns == OF_OBJECTS:  # which no option names
         return question
     blanks: dict[str, Any] = {"query": "...", "item": "..."}
@@ -48,6 +51,18 @@ def list_columns(
         question.columns += _with_values(table, shown)
         question.more[table.label] = [x[2] for x in columns if x[2] not in first]
     return question
+
+
+def _row_of(question: Question, tables: Sequence[Table]) -> str:
+    """The row of the page on shapes by hand for tables of these types."""
+    kinds = [kind for table in tables for kind in table.columns.values()]
+    if any(x.startswith("STRUCT(") for x in kinds):
+        return "objects"
+    if any(map(is_nested, kinds)):
+        return "sql-list"
+    if question.open:
+        return "words"
+    return {"rel": "condition", "score": "row-order"}.get("".join(question.blanks), "columns")
 
 
 def _expressions(table: Table) -> Iterator[tuple[int, int, str, str, str]]:

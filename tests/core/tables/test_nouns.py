@@ -122,7 +122,7 @@ READ = {
 REFUSED = {
     "unknown names have the shortest form": (
         UNKNOWN[0], UNKNOWN[1].rename({"b": "c"}).with_columns(c=pl.lit("none")), {},
-        r"\. Fill in: query='\.\.\.', item='\.\.\.' run "),
+        r"\. Fill in: query='\.\.\.', item='\.\.\.' By hand, "),
     "two levels of gold": (
         LEVELS, None, {}, r"levels: several \w+s of one document count as one document. Which is"),
     "grades of several rows": (SOLD, RETURNED, {}, r"Is quantity the grade of item\?"),
