@@ -287,7 +287,10 @@ def test_empty_lists(tmp_path):
     result = rankql.evaluate(write_rows(tmp_path / "some.jsonl", ROWS + empty), None, "RR")
     counts = result.summary.select("mean", "queries", "undefined", "missing").rows()
     assert counts == [(0.375, 5, 1, 2)] and "not judged" not in " ".join(result.notes)
-    refused(write_rows(tmp_path / "none.jsonl", empty[:1]), match=r"^run is empty: it has no ids")
+    refused(
+        write_rows(tmp_path / "none.jsonl", empty[:1]),
+        match=r"^run has no ids: its lists are empty$",
+    )
 
 
 # order='rows'

@@ -317,7 +317,10 @@ def assign_roles(
             roles |= {role: name} if name else {}
         if role not in roles:
             hints = list[str]()
-            of_values = table.shape == "map" or not table.known("item")
+            values = [x for x in table.own_columns if not (says(x, "query") or says(x, "system"))]
+            ranks = any(map(table.known, ("item", "score", "pos")))
+            alone = not ranks and all(is_number(table.columns[x]) for x in values)
+            of_values = table.shape == "map" or alone
             if role == "rel" and table.label != "qrels" and of_values:
                 own = "compare and gate take values of your own, such as revenue, by "
                 hints.append(f"{own}rankql.read_values, and as files of a query and numbers alone")

@@ -45,7 +45,7 @@ def require_known_lists(
         hints,
         blanks={"item": ["...", "..."]},
         known=[RETRIEVED[0], RELEVANT[0]],
-        found=lists or table.own_columns,
+        found=table.own_columns,
         ungraded=True,
     )
 
@@ -60,5 +60,5 @@ def require_known_list(table: Table, items: Sequence[Ids], named: Any) -> None:
     raise Question(
         f"{table.label} has no list of {word} ids with a known name",
         blanks={"item": "..."},
-        found=lists,
+        found=table.own_columns,
     )

@@ -8,7 +8,7 @@ from rankql.core.base import nouns
 from rankql.core.base.errors import RankqlError
 from support.parameters import cycled, few, of_each_kind
 from support.paths import ROOT
-from support.reading import asked, assert_offered, assert_read, read, refused
+from support.reading import asked, assert_offered, assert_read, one_line, read, refused
 
 QUERY = {
     **{name: [name] for name in nouns.QUESTIONS},
@@ -241,5 +241,8 @@ def test_a_run_without_judgments_is_not_its_own():
     with pytest.raises(RankqlError, match=r"values of your own, .* by rankql\.read_values"):
         rankql.compare({"new": {"a": 2.0, "b": 1.0}, "old": {"a": 1.0, "b": 2.0}}, metrics="RR")
     users = pl.DataFrame({"user_id": [*"ab"], "variant": [*"xy"], "ctr": [0.1, 0.2]})
-    with pytest.raises(RankqlError, match=r"rel='\.\.\.'\n\nOr pass qrels=\."):
+    hint = r"rel='\.\.\.'\n\nOr pass qrels=\.\n\ncompare and gate take values of your own"
+    with pytest.raises(RankqlError, match=hint):
         rankql.compare(users)
+    for ranking in (users.rename({"ctr": "score"}), users.with_columns(page=pl.Series(["p", "q"]))):
+        assert "values of your own" not in one_line(refused(ranking))

@@ -571,6 +571,8 @@ def test_gate_and_monitor_ask_to_name_what_values_decided(tmp_path):
     result = read(CONTESTED)
     option = "item=['retrieved.id', 'relevant']"
     assert result.columns["run"]["chosen by values"] == option
+    shown = str(rankql.evaluate(CONTESTED, metrics="RR", interval=None))
+    assert f"chosen by values, pass {option} to name them" in shown
     path = tmp_path / "run.parquet"
     CONTESTED.write_parquet(path)
     with pytest.raises(RankqlError, match=r"values decide which columns.*item=\['retrieved.id"):

@@ -52,7 +52,8 @@ def require_ids(
     remedies: Callable[[str], Sequence[Call]] = lambda _: (),
 ) -> None:
     """Refuse a table that is empty, or in which ids are NULL. remedies: of a column with NULL."""
-    require(bool(total), f"{label} is empty: it has no {unit}")
+    empty = "is empty: it has no rows" if unit == "rows" else f"has no {unit}: its lists are empty"
+    require(bool(total), f"{label} {empty}")
     for name, count in counts.items():
         if count != total:
             null = f"{label}: {name} is NULL in {total - count} of {total} {unit}. Leave them out"
