@@ -113,7 +113,10 @@ rankql gate new.parquet qrels.parquet --baseline old.parquet --max-drop nDCG@10:
 - Cutoffs are part of the name: `nDCG@10`, `P(rel=2)@5`, `nDCG(gain=exp2)@10`, `RBP(p=0.8)`.
 - For an A/B test on users, compute metrics per user, and compare the arms with the package
   tea-tasting: docs/experiment.md.
-- Errors say what is wrong and what to do. Read them instead of catching them.
+- Errors say what is wrong and what to do. Read them instead of catching them. A question has calls
+  that were tried, in `error.calls`.
+- Data of any shape can be passed by hand: two dicts, `{query: [ids in order] or {id: score}}` and
+  `{query: [ids] or {id: grade}}`, or `item=` with an SQL list of ids: docs/by-hand.md.
 
 ## Metrics
 

@@ -54,6 +54,7 @@ copybutton_only_copy_prompt_lines = True
 KEYWORDS = {
     "bias": ["click bias", "position bias", "propensity", "counterfactual"],
     "business": ["clicks and revenue", "correlation with clicks", "questionnaire", "robustness"],
+    "by-hand": ["any shape", "dicts", "arrays", "nested lists", "map of grades", "own format"],
     "choosing-k": ["cutoff", "choose k"],
     "coming-from": [
         *(
@@ -136,6 +137,7 @@ KEYWORDS = {
         "provenance",
     ],
     "zh/audit": ["论文", "公布的数字", "多少查询"],
+    "zh/by-hand": ["字典", "数组", "嵌套列表"],
     "zh/choosing-k": ["截断"],
     "zh/coming-from": ["迁移", "预设"],
     "zh/compare": ["置信区间", "显著性", "显著"],

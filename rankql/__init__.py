@@ -2,7 +2,9 @@
 
 import ast
 import os
+from importlib import import_module
 from pathlib import Path
+from types import FunctionType
 
 import lazy_loader
 
@@ -16,8 +18,9 @@ __doors__ = "rankql.doors"
 _STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")).body
 _NAMES = dict[str, list[str]]()
 for _node in _STUB:
-    if isinstance(_node, ast.ImportFrom) and _node.level:
-        _NAMES.setdefault(str(_node.module), []).extend(alias.name for alias in _node.names)
+    if isinstance(_node, ast.ImportFrom) and _node.level and _node.module:
+        _NAMES.setdefault(_node.module, []).extend(alias.name for alias in _node.names)
+_MODULES = ("errors", "spark", "testing")
 _DECLARED = [node.target for node in _STUB if isinstance(node, ast.AnnAssign)]
 _FORMS = [node.id for node in _DECLARED if isinstance(node, ast.Name) and node.id[:2] != "__"]
 _lazy_getattr, _, __all__ = lazy_loader.attach(
@@ -41,8 +44,10 @@ def __getattr__(name: str) -> object:
         except PackageNotFoundError:  # a checkout on the path, not installed
             installed = "unknown"
         return globals().setdefault(name, installed)
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
     try:
-        return _lazy_getattr(name)
+        value = _lazy_getattr(name)
     except ModuleNotFoundError as error:
         from rankql.core.base.errors import name_stats_extra
 
@@ -59,3 +64,8 @@ def __getattr__(name: str) -> object:
         names = [f"rankql.{x}" for x in ([known] if known else nearest_names(name, __dir__()))]
         use = f". Use {' or '.join(names)}" if names else ""
         raise AttributeError(f"rankql has no {name!r}{use}") from None
+    if isinstance(value, FunctionType):
+        from rankql.core.base.errors import for_callers
+
+        value = globals()[name] = for_callers(value)
+    return value

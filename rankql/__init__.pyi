@@ -6,7 +6,9 @@ import polars as pl
 
 from rankql.core.expressions.variants import MetricFunction
 
-from .core.base.errors import RankqlError
+from . import errors as errors
+from . import testing as testing
+from .core.base.errors import Question, RankqlError
 from .core.evaluation.evaluate import evaluate
 from .core.evaluation.result.means_result import WideTable
 from .core.evaluation.result.result import Result
@@ -206,6 +208,7 @@ __all__ = [
     "MinScores",
     "Missed",
     "Monitoring",
+    "Question",
     "RankqlError",
     "Report",
     "Result",

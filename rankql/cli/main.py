@@ -67,7 +67,7 @@ def _report(error: BaseException, debug: bool) -> int:
         return 130
     import duckdb
 
-    from rankql.core.base.errors import Question, RankqlError, name_stats_extra, python_message
+    from rankql.core.base.errors import RankqlError, name_stats_extra, python_message
     from rankql.core.base.text import escape_controls
 
     command = click.get_current_context().invoked_subcommand
@@ -76,13 +76,14 @@ def _report(error: BaseException, debug: bool) -> int:
     expected = of_memory or isinstance(error, RankqlError | duckdb.Error | OSError)
     if debug or not expected:
         traceback.print_exc()
-    text = error.format(write_options) if isinstance(error, Question) else str(error)
-    message = (text.splitlines() or [type(error).__name__])[0]
+    message = (str(error).splitlines() or [type(error).__name__])[0]
+    if isinstance(error, RankqlError):
+        message = error.format(write_options)
     if isinstance(error, duckdb.Error):
         message = python_message(error)
     if isinstance(error, OSError) and error.filename is None:
         message = f"Cannot write to standard output: {error.strerror or message}"
-    message = escape_controls(as_cli_options(message))
+    message = "\n".join(map(escape_controls, as_cli_options(message).split("\n")))
     click.echo(f"{click.style('rankql:', fg='red', bold=True)} {message}", err=True)
     return 2
 
@@ -96,7 +97,9 @@ def _report(error: BaseException, debug: bool) -> int:
     context_settings={"show_default": True, "max_content_width": 100},
 )
 @click.version_option(package_name="rankql")
-@click.option("--debug", is_flag=True, help="Print a traceback if there is an error.")
+@click.option(
+    "--debug", is_flag=True, envvar="RANKQL_DEBUG", help="Print a traceback if there is an error."
+)
 @click.pass_context
 def main(ctx: click.Context, debug: bool = False) -> None:
     """Ranking metrics that run where your data lives.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -18,7 +17,6 @@ from rankql.core.base.column_names import ANNOTATORS, ROLES, find_name, says, wo
 from rankql.core.base.errors import (
     Question,
     RankqlError,
-    as_arguments,
     require,
     require_choice,
     require_package,
@@ -287,7 +285,7 @@ def _find_labels(
                 calls = [{"rel": of_people, "judge_rel": found}] if of_people and found else []
                 which = "Which columns are the labels of people and of the model?"
                 asked = f"human and {name} are the same table. {which}"
-                raise Question(asked, calls, otherwise="Pass rel= and judge_rel=")
+                raise Question(asked, calls, blanks={"rel": "...", "judge_rel": "..."})
         elif is_same(human, data) and of_people == judge_rel:
             message = f"judge_rel={judge_rel!r} is the column of people too. Pass theirs as rel="
             raise RankqlError(message)
@@ -431,10 +429,8 @@ def _read_labels(
             calls = [x for x in error.calls if {x.get("query"), x.get("item")}.isdisjoint(graded)]
             calls = [call for call in calls if call.get("rel") != "1"]
             error.calls, error.others = (calls, []) if calls else (error.calls, error.others)
-            error.args = (error.format(as_arguments),)
-        if argument == "rel":
-            raise
-        raise RankqlError(re.sub(r"\brel=", f"{argument}=", str(error))) from error
+            error.name_argument("rel", argument)
+        raise
     if is_text(table.columns[table.roles["rel"]]):
         refuse_labels(session, table, column=False)
     keys = ", ".join(f"{table.key(role, True)} AS {role}" for role in ("query", "item"))

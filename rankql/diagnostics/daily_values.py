@@ -90,7 +90,7 @@ def read_daily_values(
         raise Question(
             f"days has several rows for {place}. Each is a query or a slice, or some are too "
             "many", [{role: name} for name in ids for role in roles],
-            otherwise="Name the column of the query or of the slices: query= or by=",
+            otherwise="Pass the column of the query or of the slices, by query= or by=",
         )  # fmt: skip
     columns = {name: quote(name) for name in (day, *attributes, *metrics)} | {
         _ROW: f"concat({quote(day)}, ', ', row_number() OVER ())"

@@ -14,7 +14,7 @@ import duckdb
 import polars as pl
 
 from rankql.core.base import text
-from rankql.core.base.errors import RankqlError, normal_z, require
+from rankql.core.base.errors import Question, RankqlError, normal_z, require
 from rankql.core.base.results import TableResult, define_chart, draw_chart, drop_idle_columns
 from rankql.core.base.text import join_some
 from rankql.core.base.writing import remember_inputs
@@ -344,8 +344,9 @@ def monitor(
             values = daily_values.find_daily_values(session, run, used, metrics or [])
         needed = [(day, "day")] + [(query, "query")] * ("query" in options or not values)
         for name, role in needed:
-            require(isinstance(name, str) and run.has(name), f"days has no column {name!r}. Name "
-                    f"one column: {role}=. Found: {', '.join(run.own_columns)}")  # fmt: skip
+            if not (isinstance(name, str) and run.has(name)):
+                lacks = f"days has no column {name!r}"
+                raise Question(lacks, blanks={role: "..."}, found=run.own_columns)
         for name in options.keys() - {"query"} if values else ():
             columns = text.join_words(values)
             raise RankqlError(f"{name}= is for rankings: days has values, {columns}. Leave it out")

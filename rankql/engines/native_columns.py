@@ -67,7 +67,8 @@ def write_column(role: str, spec: Any, text: str, mark: str) -> str:
     try:
         require_scalar(spec, f"{role}={spec!r}")
     except RankqlError as error:
-        raise RankqlError(f"{error}. A column of this name is {role}={quote(spec)!r}") from None
+        named = f"A column of this name is {role}={quote(spec)!r}"
+        raise RankqlError(f"{error.text}. {named}") from None
     return f"({spec})"
 
 

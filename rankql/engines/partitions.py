@@ -129,7 +129,7 @@ def count_partition(task: Task, tables: Tables) -> pl.DataFrame:
             for kind, refused in known.items():
                 counts += [Count(kind, x, number, ids=ids) for x, (number, ids) in refused.items()]
     except RankqlError as error:
-        counts.append(Count("error", text=str(error)))
+        counts.append(Count("error", text=error.text))
     kinds = {COUNTER: pl.String, "system": pl.String, "value": pl.Float64, TEXT: pl.String}
     counted = pl.DataFrame(counts, kinds | {IDS: pl.List(key)}, orient="row")
     counted = counted.with_columns(weighted="value")

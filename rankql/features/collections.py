@@ -114,7 +114,7 @@ def evaluate_collections(request: Request, evaluate: Callable[[Request], Result]
         try:
             results[name] = evaluate(of_one)
         except RankqlError as error:
-            error.args = (f"Collection {name!r}: {error}",)
+            error.text = f"Collection {name!r}: {error.text}"
             raise
     first = next(iter(results.values()))
     frames, columns, notes = list[pl.DataFrame](), dict[str, dict[str, str]](), list[str]()

@@ -178,7 +178,7 @@ def keep_scores(session: Session, inputs: Inputs, request: Request) -> Inputs:
             label = f"run {inputs.unscored!r}" if inputs.unscored else table.label
             numbers = [x for x in table.unread if says(x, "ordering")]
             raise errors.Question(f"min_score needs scores, and {label} has none",
-                           [{"score": x} for x in numbers], otherwise="Pass score=")  # fmt: skip
+                           [{"score": x} for x in numbers], blanks={"score": "..."})  # fmt: skip
     asked = min_score = request.min_score
     if isinstance(min_score, tuple):
         alone = len(inputs.runs) == 1 and inputs.system is None

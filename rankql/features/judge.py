@@ -60,7 +60,8 @@ def correct_means(request: Request, result: Result) -> Result:
     try:
         judged = evaluate_in_duckdb(labelled)
     except RankqlError as error:
-        raise RankqlError(f"judge: {error}") from error
+        error.text = f"judge: {error.text}"
+        raise
     ids = ", ".join(f"CAST({name} AS VARCHAR) AS {name}" for name in ("query", "item"))
     ids += ", CAST(rel AS DOUBLE) AS rel"
     labels = [x.steps.run("qrels", ids) for x in (result, judged) if x.steps]

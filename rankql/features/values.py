@@ -258,9 +258,9 @@ def _read(
         metrics = [require_column(table, name, "metrics") for name in dict.fromkeys(names)]
     if not metrics:
         call = describe_commas(session, table, others) or ". Pass metrics="
-        raise RankqlError(
-            f"{table.label} has no column of numbers to read as a metric. Found: "
-            f"{', '.join(table.own_columns)}{call}"
+        raise Question(
+            f"{table.label} has no column of numbers to read as a metric{call}",
+            found=table.own_columns,
         )
     by = [name for name in others if name not in metrics]
     for name in (key, *by, *metrics):

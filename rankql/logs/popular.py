@@ -58,8 +58,8 @@ def _ask_both(log: Table, question: Question, names: Mapping[str, str]) -> None:
     likely = [call["query"] for call in question.calls if [*call] == ["query"]][:2]
     if len(likely) == 2 and not log.known("item") and not log.has(names["item"]):
         likely.sort(key=[*log.columns].index)
-        calls = [{"query": x, "item": y} for x, y in (likely, likely[::-1])]
-        raise Question(question.text, calls)
+        question.calls = [{"query": x, "item": y} for x, y in (likely, likely[::-1])]
+        raise question
 
 
 def count_and_rank(

@@ -186,7 +186,7 @@ def only_time(
         if value(f"SELECT max(n) AS n FROM ({groups})") == 1:
             of = "user" if role == "query" else role
             why = f"{time}, the only column of dates, is the same in all rows of each {of}"
-            raise errors.Question(f"{why}. Is it the time?", [{argument: time}], " if it is")
+            raise errors.Question(f"{why}. Is it the time?", [{argument: time}])
     if function:
         note = (
             f"{function}: the time is {time}, the only column of dates. {argument}= names another"

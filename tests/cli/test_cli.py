@@ -564,7 +564,8 @@ def test_too_little_memory_is_one_line(tmp_path, monkeypatch):
     with pytest.raises(rankql.RankqlError, match=r"^DuckDB is out of memory: .* Raise its limit"):
         rankql.evaluate({"1": {"2": 1.0}}, path, "AP", con=duckdb.connect(config=config))
     for error in (MemoryError(), pl.exceptions.ComputeError("IOError: Out of Memory Error: x")):
-        monkeypatch.setattr(rankql, "check", lambda *_, error=error, **__: raise_(error))
+        raises = lambda *_, error=error, **__: raise_(error)  # noqa: E731
+        monkeypatch.setattr("rankql.diagnostics.check.check", raises)
         done = CliRunner().invoke(main, ["check", str(path)])
         assert done.exit_code == 2 and "Traceback" not in done.output
         assert done.stderr.startswith("rankql: ") and done.stderr.count("\n") == 1

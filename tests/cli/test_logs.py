@@ -66,7 +66,7 @@ def test_the_only_column_of_dates_is_the_time(tmp_path, monkeypatch):
     released = pl.lit("2026-01-0") + pl.col("movieId").rank("dense").cast(pl.String)
     LOG.with_columns(timestamp=released).rename({"timestamp": "released"}).write_csv("log.csv")
     message = run_cli(*command, code=2).stderr
-    assert message.endswith("of each item. Is it the time? Pass --moment released if it is\n")
+    assert message.endswith("of each item. Is it the time?\n\nPass:\n    --moment released\n")
     run_cli(*command, "--moment", "released")
 
 

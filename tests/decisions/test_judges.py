@@ -248,7 +248,7 @@ def test_labels_are_read_as_judgments_are():
     for each in reports:
         assert each.table.filter(measure="exact_agreement")["value"].item() == 1
     assert "human: 2 of 4 values of rel are NaN, as pandas writes missing ones" in repr(reports[2])
-    with pytest.raises(RankqlError, match=r"Is anna the grade of item\? Pass rel='anna'$"):
+    with pytest.raises(RankqlError, match=r"Is anna the grade of item\?\n\nPass:\n    rel='anna'$"):
         judges(llm, words.select("query", "item", anna=pl.Series([1, 0, 2, 0])))
 
 
@@ -378,7 +378,7 @@ def test_two_columns_of_one_table(tmp_path):
     assert agreement(judges(table, annotators=["human", "llm"], **key)) == expected
     table.write_csv(tmp_path / "labels.csv")
     path = str(tmp_path / "labels.csv")
-    right = "the same table. Which .* of the model? Pass rel='human', judge_rel='llm'"
+    right = "the same table. Which .* of the model?\n\nPass:\n    rel='human', judge_rel='llm'"
     for tables in ((table, table), (table,), (path, tmp_path / "labels.csv")):
         for options in (key, {**key, "rel": "human"}):
             if len(tables) == 1 and "rel" in options:
@@ -391,7 +391,7 @@ def test_two_columns_of_one_table(tmp_path):
     printed = CliRunner().invoke(main, [*command, "--rel", "human", "--judge-rel", "llm"])
     assert f"llm,exact_agreement,{expected}" in printed.stdout
     printed = CliRunner().invoke(main, command)
-    assert "Pass --rel human --judge-rel llm" in printed.stderr
+    assert "    --rel human --judge-rel llm\n" in printed.stderr
 
 
 def test_a_question_about_labels_offers_no_constant(tmp_path):
@@ -404,7 +404,7 @@ def test_a_question_about_labels_offers_no_constant(tmp_path):
         judges(*paths)
     names = {"query": "frage_id", "item": "stelle", "rel": "note"}
     assert asked.value.calls == [names, {**names, "query": "stelle", "item": "frage_id"}]
-    assert str(asked.value).endswith("Fill in: query='...', item='...', rel='...'")
+    assert asked.value.blanks == dict.fromkeys(names, "...")
     assert "each value" not in str(asked.value)
     assert agreement(judges(*paths, **names)) == (table["human"] == table["llm"]).mean()
 
@@ -458,7 +458,7 @@ def test_a_word_of_two_columns_asks_and_names_of_people_are_no_labels():
     table = both_labels().rename({"llm": "gpt_label", "human": "human_label"})
     judge = table.with_columns(llm=1 - pl.col("gpt_label")).drop("human_label")
     people = table.drop("gpt_label").with_columns(annotator=pl.lit("ann"))
-    wrong = "gpt_label and llm may be the labels. Pass judge_rel='gpt_label' or judge_rel='llm'"
+    wrong = "gpt_label and llm may be the labels.\n\nPass one of:\n    judge_rel='gpt_label'\n"
     with pytest.raises(RankqlError, match=wrong):
         judges(judge, people, query="prompt_id")
     judge = judge.drop("llm")

@@ -46,7 +46,9 @@ def test_a_shared_id_is_one_item_each(key, name, worded):
     known = {"rel": WORDS} if worded else {}
     if name == "verdict":
         call = f"rel=('verdict', {WORDS})" if worded else "rel='verdict'"
-        with pytest.raises(RankqlError, match=re.escape(f"Pass {call}") + "$") as raised:
+        with pytest.raises(
+            RankqlError, match=re.escape(f"Pass:\n    {call}") + r"(\n|$)"
+        ) as raised:
             rankql.judges(model, human, **known)
         assert worded or "Is verdict the grade?" in str(raised.value)  # of each row
         known = {"rel": ("verdict", WORDS) if worded else "verdict"}
@@ -66,7 +68,7 @@ def test_of_two_shared_ids_the_named_one_counts(named):
 def test_a_response_within_a_query_stays_the_item():
     rows = {"query": [x for x in KEYS[:4] for _ in "xy"], "response": [*"xy"] * 4}
     model, human = (pl.DataFrame({**rows, "label": x}) for x in (MODEL, HUMAN))
-    with pytest.raises(RankqlError, match="Pass item='response'"):
+    with pytest.raises(RankqlError, match="Pass:\n    item='response'"):
         rankql.judges(model, human)
     assert agreement(rankql.judges(model, human, item="response"))[0] == 5 / 8
     words = pl.col("label").replace_strict(dict(enumerate(NAMES)))

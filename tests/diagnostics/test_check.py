@@ -403,7 +403,7 @@ def test_equal_questions_of_several_countries_are_told_by_a_key(tmp_path):
         with pytest.raises(RankqlError, match=r"query=\['query_text', 'country'\]"):
             evaluate(run, qrels, "RR", **options)
     single = run.filter(pl.col("score") > 1)
-    with pytest.raises(RankqlError, match=r"^by: country must .* query=.*country"):
+    with pytest.raises(RankqlError, match=r"^by: country must .*\n    query=.*country"):
         evaluate(single, qrels.head(1).drop("country"), "RR", by="country")
     assert evaluate(run, qrels, "RR", query=key, by="country")["RR"] == 0.75
     assert evaluate(run, qrels.head(1).drop("country"), "RR", query=key)["RR"] == 0.75

@@ -330,7 +330,9 @@ def test_duplicates_name_their_stage_and_the_key():
     assert note.startswith("stage 'y': 2 of 5 rows repeat a document (item)")
     countries = {"de": STAGE, "fr": STAGE.with_columns(score=-pl.col("score"))}
     both = pl.concat(x.with_columns(country=pl.lit(name)) for name, x in countries.items())
-    with pytest.raises(rankql.RankqlError, match=r"the queries: query=\['query', 'country'\]$"):
+    with pytest.raises(
+        rankql.RankqlError, match=r"the queries:\n    query=\['query', 'country'\]$"
+    ):
         rankql.funnel(stages | {"y": both}, ONE_ITEM, k=2)
 
 

@@ -97,7 +97,9 @@ def test_the_document_is_the_item_whatever_chunks_are_called():
     assert (columns["item"], columns["span"]) == ("source", "start, end")
     assert result.per_query["SpanR@2"].to_list() == [0.5, 0]
     text = CHUNKS.rename({"doc_id": "x"})
-    with pytest.raises(RankqlError, match=r"run: which column is the document.*item='x'"):
+    with pytest.raises(
+        RankqlError, match=r"run: which column is the document.*\n\nPass:\n    item='x'\n"
+    ):
         evaluate(text)
     assert values(text, item=["x", "doc_id"]) == [0.5, 0]
 

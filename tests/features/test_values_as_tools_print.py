@@ -20,7 +20,7 @@ def test_configurations_are_offered_as_systems(name):
         for q in ("s1", "s2", "s3")
     ]
     if name not in ("run_id", "model_name"):  # usual names of systems
-        with pytest.raises(RankqlError, match=f"Pass system='{name}'$"):
+        with pytest.raises(RankqlError, match=f"Pass:\n    system='{name}'$"):
             rankql.read_values(rows)
     result = rankql.read_values(rows, system=name)
     assert dict(result.summary.select("system", "mean").rows()) == {"bm25": 0.25, "dense": 0.75}

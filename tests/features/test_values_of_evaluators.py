@@ -74,7 +74,9 @@ def test_apps_are_systems(name):
     result = rankql.read_values(table, metrics="relevance")
     assert result.summary["mean"].to_list() == pytest.approx([0.2, 0.7])
     assert rankql.compare(result).pairs["difference"].to_list() == pytest.approx([0.5])
-    with pytest.raises(RankqlError, match=f"{name} may name systems. Pass system='{name}'"):
+    with pytest.raises(
+        RankqlError, match=f"{name} may name systems.\n\nPass:\n    system='{name}'"
+    ):
         rankql.read_values(table.drop(columns="input"), metrics="relevance")
     alone = table[:2].drop(columns="input")
     assert rankql.read_values(alone, metrics="relevance")["relevance"] == pytest.approx(0.2)

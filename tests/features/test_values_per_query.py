@@ -419,8 +419,8 @@ def test_a_column_that_may_be_lower_is_asked_about_by_compare_and_gate():
         for x in (BEFORE, AFTER)
     )
     question = (
-        r"^latency: is lower or higher better\? Pass "
-        r"higher_is_better=\{'latency': False\} or higher_is_better=\{'latency': True\}$"
+        r"^latency: is lower or higher better\?\n\nPass one of:\n    "
+        r"higher_is_better=\{'latency': False\}\n    higher_is_better=\{'latency': True\}$"
     )
     with pytest.raises(rankql.RankqlError, match=question):
         rankql.compare({"a": before, "b": after})

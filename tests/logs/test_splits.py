@@ -117,7 +117,7 @@ def test_a_date_of_an_item_or_a_user_is_asked_about(key, of):
     """Such as that of a release; the call of the message answers."""
     dates = pl.col(key).rank("dense").cast(pl.Int32)
     log = DATED.with_columns(bought_on=pl.lit(date(2026, 1, 1)) + pl.duration(days=dates))
-    message = f"same in all rows of each {of}. Is it the time. Pass {{}}='bought_on' if it is$"
+    message = f"same in all rows of each {of}. Is it the time.\n\nPass:\n    {{}}='bought_on'$"
     with pytest.raises(rankql.RankqlError, match=message.format("moment")):
         rankql.time_split(log, share=0.3)
     assert "test" in rankql.time_split(log, share=0.3, moment="bought_on")["split"]
@@ -127,12 +127,15 @@ def test_a_date_of_an_item_or_a_user_is_asked_about(key, of):
 
 def test_of_two_columns_of_dates_one_is_asked_for_but_not_next_to_a_name():
     log = DATED.with_columns(seen=pl.col("bought_on"))
-    message = "^bought_on and seen may be the time. Pass moment='bought_on' or moment='seen'$"
+    message = "^bought_on and seen may be the time.\n\nPass one of:\n    moment='bought_on'\n"
     with pytest.raises(rankql.RankqlError, match=message):
         rankql.leave_one_out(log)
     named = rankql.leave_one_out(log.rename({"seen": "Timestamp"}))
     assert named["split"].to_list() == ["train", "train", "test", "test", "train"]
-    with pytest.raises(rankql.RankqlError, match="No time column: expected one of time, ts"):
+    with pytest.raises(
+        rankql.RankqlError,
+        match=r"No time column\.\n\nFill in:\n    moment=(.|\n)*\nKnown: time, ts, ",
+    ):
         rankql.leave_one_out(DATED.with_columns(pl.col("bought_on").cast(pl.String)))
 
 
@@ -381,7 +384,7 @@ def test_a_question_names_the_columns_of_a_log_in_one_call(function, call):
 
 def test_what_no_type_tells_apart_is_left_open():
     numbers = EVENTS.with_columns(kunde=pl.Series([1, 1, 2, 2, 2]))
-    with pytest.raises(Question, match=r"Pass query='\.\.\.', item='\.\.\.', moment"):
+    with pytest.raises(Question, match=r"Fill in:\n    query='\.\.\.', item='\.\.\.', moment"):
         leave_one_out(numbers)
 
 

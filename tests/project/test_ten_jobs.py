@@ -176,7 +176,7 @@ def test_a_gate_in_ci(rng, tmp_path):
     command = ["gate", *paths[:2], "--baseline", paths[2], "--min", "nDCG@5>=0.9"]
     code, output = cli(*command)
     assert code == 2
-    call = shlex.split(re.search(r"Pass (--.*?)(?: or |, or |\. )", output)[1])
+    call = shlex.split(re.search(r"\n    (--.*)\n", output)[1])
     code, output = cli(*command, *call)
     assert code == 1
     assert f"{right(new, gold, 5):.4f}" in output

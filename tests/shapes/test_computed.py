@@ -112,7 +112,7 @@ SCALAR = "must be one SQL expression of the columns of a row"
         ("*", r"not an SQL expression"),
         ("position, 1", r"^run: position, 1 must be a number, not "),
         ("item || '1'", r"^run: item \|\| '1' must be a number, not text. Cast it first"),
-        ("position", r"counts from 0 .* the top: add 1. Pass pos='position \+ 1'"),
+        ("position", r"counts from 0 .* the top: add 1. Pass: pos='position \+ 1'"),
         ("position - 1", r"^run: position - 1 must be a whole number from 1, not -1"),
         ({"item": "lower(item)"}, r"in qrels, and not an SQL expression .*\"item\""),
         ({"rel": 1}, "^rel must be a column or an SQL expression in quotes, n"),
@@ -149,7 +149,8 @@ def test_options_of_commands_are_expressions(rel, tmp_path):
     keys = printed("--query", "user,session", "--rel", "buy=1,click=0")
     assert keys.splitlines()[-1] == '"1,,, 2",1.0'
     assert "has no grade for event 'click'" in printed("--rel", "buy=3")
-    assert "Pass --rel 1, or a grade for each value: --rel event=buy:...,click:..." in printed()
+    pasted = "    --rel 1\n\nOr a grade for each value:\n    --rel event=buy:...,click:...\n"
+    assert pasted in printed()
     CliRunner().invoke(main, ["convert", paths[0], str(tmp_path / "a.run"), *options[-4:-2]])
     assert (tmp_path / "a.run").read_text().startswith("a Q0 X#1 1 ")
 

@@ -55,7 +55,7 @@ TRIPLES, TOP = ("".join(f"q1\t{i}\t{end}\n" for i, end in enumerate(ends)) for e
     ["4339068", "12"], ["what is x\tX is a thing", "x\ty"]))  # fmt: skip
 # Is it the run or the judgments? The name, the text, the options and the message.
 WRONG_FILES = [
-    *(("qrels", f"r{suffix}", PAIRS.replace(",", mark), {}, "add a header, or name the columns")
+    *(("qrels", f"r{suffix}", PAIRS.replace(",", mark), {}, "[Aa]dd a header, or name the columns")
       for suffix, mark in cycled([".csv", ".tsv", ".txt"], [",", "\t"])),
     # The first judgment is not lost.
     ("qrels", "r.csv", PAIRS, {"query": ("query", "q1"), "item": ("item", "d2"), "rel": "1"},
@@ -214,7 +214,7 @@ def test_a_call_that_fails_leaves_no_names_behind(tmp_path):
     run, qrels = tmp_path / "run.csv", tmp_path / "qrels.csv"
     run.write_text("q0,d0\nq0,d1\nq1,d1\n")
     qrels.write_text("q0,d1,1\nq1,d1,0\n")
-    with pytest.raises(rankql.RankqlError, match="run has q0 VARCHAR") as question:
+    with pytest.raises(rankql.RankqlError, match=r"run +q0 +text") as question:
         rankql.evaluate(run, qrels, "RR")
     assert not any("columns" in call for call in question.value.calls)
 

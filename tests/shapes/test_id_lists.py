@@ -165,14 +165,15 @@ REFUSED = [
     (LISTS.with_columns(relevant=pl.struct(d1=float("nan"))), "^qrels: grade in relevant must"),
     # Wrong types.
     (LISTS.with_columns(relevant=pl.struct(a=pl.lit("x"))), "^run: relevant must be a "),
-    (LISTS.with_columns(relevant=pl.concat_list(pl.struct(a=1))), "^run: relevant has no id"),
+    (LISTS.with_columns(relevant=pl.concat_list(pl.struct(a=1))),
+     "^run: relevant has no field with the id"),
     # Duplicates.
     (LISTS.with_columns(retrieved=pl.lit(["d1", "d1"])), "^run has duplicates: query 'q1'"),
     (pl.concat([LISTS, LISTS]), "^run has several rows for query 'q1', but retrieved is"),
     ({"a": LISTS, "b": LISTS.with_columns(relevant="retrieved")}, "^The runs have different"),
     # The order is not guessed, nor what labels mean.
     *((KEYS.rename({"key": "query", "hits": name}),
-       r"Found: \w+, right\. Pass item=\['\w+', 'right'\]") for name in ("hits", "other")),
+       r"known names\. Pass( one of)?: item=\['\w+', 'right'\] ") for name in ("hits", "other")),
     (labelled("good", "bad"), "^qrels: label must be a number, not text"),
     (two("says", [("No", "Yes"), ("Yes", "No")], True),
      r"Is relevant.says the grade .* \{'No': 0, 'Yes': 1\}"),
@@ -286,7 +287,10 @@ def test_empty_lists(tmp_path):
     result = rankql.evaluate(write_rows(tmp_path / "some.jsonl", ROWS + empty), None, "RR")
     counts = result.summary.select("mean", "queries", "undefined", "missing").rows()
     assert counts == [(0.375, 5, 1, 2)] and "not judged" not in " ".join(result.notes)
-    refused(write_rows(tmp_path / "none.jsonl", empty[:1]), match=r"^run is empty: it has no ids")
+    refused(
+        write_rows(tmp_path / "none.jsonl", empty[:1]),
+        match=r"^run has no ids: its lists are empty$",
+    )
 
 
 # order='rows'
@@ -457,7 +461,7 @@ def test_vectors_are_not_ids(kind):
     )
     assert read("run", con=con)["RR"] == 0.75
     con.execute("ALTER TABLE run ADD COLUMN found VARCHAR[]")
-    refused("run", con=con, match=r"^run has no lists .* Found: found\.")
+    refused("run", con=con, match=r"^run has no lists .* run .* found list of")
 
 
 # Several ids in one cell

@@ -248,7 +248,7 @@ def test_rank_eval_has_judgments_and_runs(write):
     assert rr(run, qrels) == [0.5, 0]
     assert read(run, qrels).columns["run"]["pos"] == "order of the hits"
     assert rr(rank_eval(a=["d1", "d2"]), request(a={"d2": 1})) == [0.5]
-    assert "The run comes first, the judgments second. run has" in error_of(qrels, run)
+    assert "The run comes first, the judgments second.\n\nBy hand, " in error_of(qrels, run)
     half = request(a={"d1": 1, "d2": 1})
     del half["requests"][0]["ratings"][0]["_id"]
     for ratings, message in (

@@ -33,7 +33,7 @@ def test_two_grades_of_an_item_have_the_highest(tmp_path):
     path = tmp_path / "labels.qrels"
     path.write_text("".join(f"{q} 0 {item} {grade}\n" for q, item, grade in TWICE))
     for data, grade in ((qrels, "grade"), (path, "rel")):
-        with pytest.raises(RankqlError, match=rf"pass rel='max\({grade}\)'") as error:
+        with pytest.raises(RankqlError, match=rf"pass\n    rel='max\({grade}\)'\n") as error:
             rankql.evaluate(RUN, data, "nDCG@5")
         assert "Keep one row of each" in str(error.value)
         assert read(RUN, data, rel=f"max({grade})")["nDCG@5"] == pytest.approx(NDCG)
@@ -53,7 +53,7 @@ def test_the_kind_of_rows_with_grades_is_read(form, tmp_path):
         path.write_text(lines if form == "jsonl" else json.dumps(rows))
         data = path
     call = {"item": "piece", "rel": "verdict.points"}
-    question = asked(RUN, data, match=r"Pass item='piece', rel='verdict\.points'")
+    question = asked(RUN, data, match=r"Pass: item='piece', rel='verdict\.points'")
     result = question.readings[question.calls.index(call)]
     assert result["RR"] == 0.75
     (note,) = [x for x in result.notes if "another kind" in x]

@@ -175,7 +175,7 @@ def test_what_is_read(kind, case):
 REFUSED = {
     "several annotators": (
         SEVERAL,
-        r"duplicates: query 'q', item 'b'.*rel='max\(rating\)', the highest of every annotator"),
+        r"duplicates: query 'q', item 'b'.*rel='max\(rating\)' the highest of every annotator"),
     "choices: of tasks": (CHOICES, "{'no': ..., 'yes, old': ...}"),
     "choices: beside text": (MIXED, "Pass a grade for each value: rel=.*'no': ..., '{\"choices\""),
     "no annotation": (
@@ -225,7 +225,7 @@ def test_other_tables_are_asked_about():
 def test_check_and_judges_ask_too():
     qrels = judged(annotations=RATINGS)
     assert "annotations[1].rating" in repr(rankql.check(RUN, qrels))
-    with pytest.raises(rankql.RankqlError, match=r"Pass rel='annotations\[1\]\.rating'"):
+    with pytest.raises(rankql.RankqlError, match=r"    rel='annotations\[1\]\.rating'"):
         rankql.judges(qrels, judged(annotations=RATINGS))
     with pytest.raises(rankql.RankqlError, match=r"no labels|in common"):
         rankql.judges(SEVERAL, annotators=["1", "bo"])

@@ -168,7 +168,7 @@ WRONG_RUNS = [
     ({"query": ["q1"], "item": ["d1"]}, "^run looks like a dict of columns, not of queries"),
     ({1: pandas.Series([1.5], index=["a"])}, "^run: item ids must be all text or all"),
     ({1: numpy.array([["a", "b"]])}, "^run must be one table of queries, not arrays"),
-    (FTS5, "below 0, as in FTS5, where it is a score. Pass score='rank', descending=False"),
+    (FTS5, "below 0, as in FTS5, where it is a score. Pass: score='rank', descending=False"),
     (pl.DataFrame([{**TEXT_ROW, "retrieved": [{"id": "x", "score": "9"}, {"id": "y", "score": "10"}]
                     }]).drop("relevant"), "is not in the order of retrieved"),
     *((run, r"must be a (number|list of ids), not") for value in ("nan", "inf", "0,9", "1_0", "")
@@ -177,7 +177,8 @@ WRONG_RUNS = [
 ]  # fmt: skip
 WRONG_QRELS = [
     (EVENTS, {"buy": 3}, "^qrels: rel=.* has no grade for event 'click'"),
-    (BOUGHT, {"buy": 3}, r"^rel=\{'buy': 3\} needs a text column in qrels: one of event, "),
+    (BOUGHT, {"buy": 3}, r"^rel=\{'buy': 3\} needs a text column in qrels, or a column of yes "
+     r"and no for each grade\. Fill in: rel=\('\.\.\.', \{'buy': 3\}\) "),
     *((EVENTS, rel, r"^rel must map events \(text\) to grades, as .*, not {")
       for rel in ({}, {"buy": "much"}, {"buy": float("nan")}, {1: 2})),
     ({"one": QRELS, "two": QRELS}, None, "^qrels must be one table of queries, not a run"),
@@ -326,7 +327,7 @@ def test_repeated_items_count_once_with_the_highest_assumed_grade():
         assert result.rankings == read(RUN, once, rel=rel).rankings
         left_out = "qrels: 2 rows with an item that its query already has are left out"
         assert result.notes[0].startswith(left_out) and "left out" not in str(result.columns)
-    message = r"Is price the grade of item_id\? Pass rel='1' or rel='price'"
+    message = r"Is price the grade of item_id\? Pass one of: rel='1' rel='price'"
     refused(RUN, priced, "R@9", match=message)
 
 
@@ -441,7 +442,7 @@ def test_files_of_ms_marco_need_no_header(tmp_path, name, columns):
 @few(2)(
     ("run", "qrels", "message"),
     [
-        ("q1\td1\tfirst\nq1\td2\tsecond\n", MARCO_QRELS, "^No query column in run: expected a"),
+        ("q1\td1\tfirst\nq1\td2\tsecond\n", MARCO_QRELS, r"^No query column in run\. Fill in: "),
         (MARCO + "2\t7\n", MARCO_QRELS, "run.tsv' .* it has a line without 4 columns: '2 7'"),
         (MARCO_QRELS, MARCO, "The run comes first"),
     ],
@@ -541,7 +542,7 @@ def test_pairs_of_a_document_and_its_score_are_asked_about_if_the_order_is_of_di
     found = {f"q{i}": [(Document("t", {}, f"d{i}{j}"), numpy.float32(0.1 * j)) for j in range(4)]
              for i in range(5)}  # fmt: skip
     best = {query: [pairs[0][0].id] for query, pairs in found.items()}
-    refused(found, best, match=r"order='list' or score='retrieved\.score', descend")
+    refused(found, best, match=r"order='list' score='retrieved\.score', descend")
     assert read(found, best, order="list")["RR"] == 1
     scored = {query: [(x, 1 - y) for x, y in pairs] for query, pairs in found.items()}
     lists = [*scored.values()], [*best.values()]

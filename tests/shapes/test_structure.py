@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import rankql
 from rankql.cli.main import main
 from support.parameters import few
-from support.reading import asked, read
+from support.reading import asked, one_line, read
 
 KINDS = {
     "text": (lambda n: f"need {n}", lambda n: f"tile {n}"),
@@ -138,7 +138,7 @@ def test_the_command_line_names_the_systems_of_one_file(tmp_path):
     log(engines=3).drop("punkte").write_csv(run)
     judged().write_csv(gold)
     done = CliRunner().invoke(main, ["compare", str(run), str(gold)])
-    call = re.search(r"Pass (--.*?)\. ", done.output)[1]
+    call = re.search(r"\n    (--.*)\n", done.output)[1]
     assert call == "--query thema --item kachel --pos platz --system motor --rel nutzen"
     done = CliRunner().invoke(main, ["compare", str(run), str(gold), *call.split()])
     assert done.exit_code == 0 and "e2" in done.output
@@ -185,7 +185,7 @@ def test_small_numbers_come_last_in_few_queries(name):
         for x in rows
     ]
     found = question(alone)
-    assert "The values do not decide. Pass item=" in str(found)
+    assert "The values do not decide. Pass one of: item=" in one_line(found)
     assert found.calls[0] == {"item": [f"treffer.{name}", "soll"]}
     many = [{**x, "frage": f"{x['frage']}-{n}"} for n in range(4) for x in alone]
     assert "do not decide" not in str(question(many))

@@ -30,6 +30,7 @@ from rankql.cli.main import main
 from rankql.core.base.errors import database_message
 from support import metric_engines, native_databases
 from support.paths import ROOT
+from support.reading import one_line
 from support.refusals import begins
 
 PAGE = ROOT / "tests" / "cases" / "faults.toml"
@@ -232,7 +233,7 @@ def require(fault, door, ask):
     try:
         value, notes = ask(*frames(fault.run, fault.qrels))
     except Exception as error:
-        text = str(error)
+        text = one_line(error)
         assert cell.startswith("refused: ") and begins(text, cell.removeprefix("refused: ")), text
     else:
         assert is_cell(cell, value, notes), (value, notes, cell)

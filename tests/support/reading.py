@@ -142,14 +142,20 @@ def run_calls(question, run, qrels, **options):
 
 
 def refused(run, qrels=None, metrics="RR", match=None, error=RankqlError, **options):
-    """The error of `evaluate`. If it is a question, each call that it offers was run."""
-    with pytest.raises(error, match=match) as caught:
+    """The error of `evaluate`, on one line. Each call that a question offers was run."""
+    with pytest.raises(error) as caught:
         read(run, qrels, metrics, **options)
         rankql.evaluate(run, qrels, metrics, **options)
     question = caught.value
+    assert match is None or re.search(match, one_line(question)), one_line(question)
     if isinstance(question, Question) and not hasattr(question, "readings"):
         run_calls(question, run, qrels, **options)  # which only values show
     return question
+
+
+def one_line(error):
+    """What an error says, without its layout."""
+    return " ".join(str(error).split())
 
 
 def asked(run, qrels=None, metrics="RR", match=None, **options):

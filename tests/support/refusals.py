@@ -11,25 +11,28 @@ import polars as pl
 import pytest
 
 import rankql
-from rankql.core.base.errors import RankqlError
+from rankql.core.base.errors import Question, RankqlError
 from support.parameters import few
 from support.paths import ROOT
+from support.reading import one_line
 
 REFUSALS = tomllib.loads((ROOT / "tests" / "cases" / "refusals.toml").read_text("utf-8"))
 WORDS = {"{run}": r"(the run|run 'new'|run)", "...": ".*", "{end}": "$"}
 
 
 def begins(text, pattern):
-    """Is it one line that begins so?"""
+    """Does a text begin so?"""
     parts = re.split(r"({run}|{end}|\.\.\.)", pattern)
-    return "\n" not in text and re.match("".join(WORDS.get(x, re.escape(x)) for x in parts), text)
+    return re.match("".join(WORDS.get(x, re.escape(x)) for x in parts), text)
 
 
 def require_refused(call, words, names):
-    """A call is an error of one line that begins with these words."""
-    with pytest.raises(RankqlError) as error:
+    """A call is an error that begins with these words; if it offers no call, on one line."""
+    with pytest.raises(RankqlError) as caught:
         eval(call, {"math": math, "pl": pl, "rankql": rankql, **names})
-    assert begins(str(error.value), words), str(error.value)
+    error = caught.value
+    assert begins(one_line(error), words), str(error)
+    assert isinstance(error, Question) or error.remedies or "\n" not in str(error), str(error)
 
 
 def refuses(table, names, form="%s", light=3):

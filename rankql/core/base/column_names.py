@@ -517,14 +517,25 @@ ADD_HEADER = (
 
 def missing_column(
     role: str, place: str, columns: Iterable[str], argument: str = "", hint: str = ""
-) -> RankqlError:
-    """The error about a role without a column, in a place such as ' in qrels'."""
-    every = f"one of {', '.join(x for x in ROLES.get(role, TIMES) if x != RERANKED)}"
-    names = f"a name such as {', '.join(_SUCH_AS[role])}" if role in _SUCH_AS else every
-    return RankqlError(
-        f"No {_WORDS.get(role, role)} column{place}: expected {names}. "
-        f"Found: {', '.join(columns)}. Pass {argument or role}='...'{hint}"
+) -> Question:
+    """The question about a role without a column, in a place such as ' in qrels'."""
+    return Question(
+        missing_text(role, place),
+        others=[hint] if hint else [],
+        blanks={argument or role: "..."},
+        known=known_names(role),
+        found=columns,
     )
+
+
+def missing_text(role: str, place: str) -> str:
+    """What is wrong if no column has a role."""
+    return f"No {_WORDS.get(role, role)} column{place}"
+
+
+def known_names(role: str) -> list[str]:
+    """The names of a role that an error shows."""
+    return [x for x in _SUCH_AS.get(role, ROLES.get(role, TIMES)) if x != RERANKED]
 
 
 class Named(str):
@@ -546,7 +557,7 @@ def name_expression(text: str) -> str:
 def find_key(columns: Sequence[str]) -> str:
     """The column that identifies the ranking; an error if there is none."""
     if (key := recognise("query", columns, "by")) is None:
-        alone = ", by=['...', '...'] for a key of two columns, or by=None if it is one ranking"
+        alone = "by=['...', '...'] for a key of two columns, or by=None if it is one ranking"
         raise missing_column("query", "", columns, "by", alone)
     return key
 
@@ -573,7 +584,11 @@ def recognise_defaults(
             calls = [{x: filled.get(x, "...") for x in missing}]
             if {"query", "item"} <= {*filled}:  # which no type tells apart
                 calls += [{**calls[0], "query": filled["item"], "item": filled["query"]}]
-            raise Question(str(missing_column(role, "", columns)).split(". Pass ")[0], calls)
+            asked = missing_column(role, "", columns)
+            if filled:
+                asked.calls += calls
+            asked.blanks = calls[0]
+            raise asked
         if role == "score" and says(column, "distance"):
             raise RankqlError(
                 f"{column} may be the score, but its lowest value is the best, and here the "

@@ -14,9 +14,18 @@ from itertools import chain
 from numbers import Real
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
+from rankql.core.base.callers import last_of_caller, shows_all, skip_libraries
+from rankql.core.base.layout import ListedColumn, align_columns, indent
+
 P = ParamSpec("P")
 T = TypeVar("T")
-
+# So many known names are shown; there are up to 27.
+_KNOWN = 8
+# The page with what to write for each kind of data, and the form that reaches most of them, in
+# Python and on the command line.
+BY_HAND = "docs/by-hand.md#{}".format
+_DICTS = "two dicts: {query: [ids in order] or {id: score}} and {query: [ids] or {id: grade}}"
+_ITEM = "--item A,B: each a column, a path or an SQL list of ids, B of the judgments or a MAP"
 
 # Arguments and their values.
 Call: TypeAlias = Mapping[str, Any]
@@ -44,61 +53,142 @@ def remedies_of(*parts: object) -> tuple[Call, ...]:
 class RankqlError(ValueError):
     """Wrong use of rankql: what is wrong, and what to do about it.
 
-    `remedies` are the calls that the message names.
+    `remedies` are the calls that the message names. Each is on a line of its own where it is shown.
     """
+
+    __module__ = "rankql.errors"  # where callers import it from, as a traceback says
 
     def __init__(self, message: object = "") -> None:
         self.remedies = remedies_of(message)
         # polars raises an error inside an expression again, with the expression below the message.
         super().__init__(str(message).partition("\n\nThis error occurred")[0])
 
+    @property
+    def text(self) -> str:
+        """The sentence, with its remedies as arguments."""
+        return str(self.args[0])
+
+    @text.setter
+    def text(self, text: str) -> None:
+        self.args = (text,)
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: no frame below the last one of the caller."""
+        from IPython import get_ipython  # which calls this
+
+        if last := last_of_caller(self.__traceback__):
+            last.tb_next = None
+        show = get_ipython().InteractiveTB
+        lines: list[str] = show.structured_traceback(
+            type(self), self, self.__traceback__, show.tb_offset
+        )
+        return lines
+
+    def name_argument(self, name: str, argument: str) -> None:
+        """Call an argument as the function does that was called."""
+        self.text = re.sub(rf"\b{name}=", f"{argument}=", self.text)
+        self.remedies = tuple(_rename([*self.remedies], name, argument))
+
+    def __str__(self) -> str:
+        return self.format(as_arguments)
+
+    def format(self, write: Callable[[Call], str]) -> str:
+        """The sentence, and each remedy on a line, as `write` writes it."""
+        calls = {as_arguments(x): x for x in self.remedies}
+        if not calls:
+            return self.text
+        one = "|".join(sorted(map(re.escape, calls), key=len, reverse=True))
+
+        def on_line(found: re.Match[str]) -> str:
+            together = (calls[x].items() for x in re.findall(one, found[0]))
+            return f"\n    {write(dict(chain.from_iterable(together)))}\n"
+
+        text = re.sub(rf"({one})(, ({one}))*", on_line, self.text)
+        lines = (x.rstrip() if x[:4] == " " * 4 else x.strip(" .,") for x in text.split("\n"))
+        return "\n".join(x for x in lines if x)
+
 
 class Question(RankqlError):
     """What is not clear. `calls` answer it: Python prints them as arguments, the command line as
-    options. Without a call, `otherwise` says what to do; `others` are answers that cannot be tried,
-    and `hint` follows. `open` are calls in which ... stands for a value that the caller knows.
-    `columns` lists what there is, to fill in the blanks of a call.
+    options. Without a call, `otherwise` says what to do, or `blanks` is a call to fill in; `others`
+    are answers that cannot be tried, and `hints` are further sentences. `open` are calls in which
+    ... stands for a value that the caller knows.
+
+    ungraded: a table has no grades, and no other table has them. unnamed: the first line of a file
+    may be data.
+    known: names that would say it; found: those that there are. `columns` lists some of these with
+    their values, and `more` names the others. `row` is that of the page on shapes by hand.
     """
+
+    __module__ = "rankql.errors"
 
     def __init__(
         self,
         text: str,
         calls: Iterable[Call] = (),
-        hint: str = "",
+        hints: Iterable[str] = (),
         otherwise: str = "",
         others: Iterable[str] = (),
         open: Iterable[Call] = (),
+        blanks: Call | None = None,
+        known: Iterable[str] = (),
+        found: Iterable[str] = (),
+        ungraded: bool = False,
+        unnamed: bool = False,
     ) -> None:
-        self.open = [*open]
-        self.text, self.calls, self.hint, self.otherwise = text, [*calls], hint, otherwise
-        # Does the text have the calls?
-        self.stated = False
-        self.others, self.columns, self.blanks = [*others], "", dict[str, Any]()
-        super().__init__(self.format(as_arguments))
+        super().__init__(text)
+        self.calls, self.open, self.blanks = [*calls], [*open], blanks or {}
+        self.hints, self.otherwise, self.others = [*hints], otherwise, [*others]
+        self.known, self.found = [*known], [*found]
+        self.ungraded, self.unnamed = ungraded, unnamed
+        self.row = ""
+        self.columns, self.more = list[ListedColumn](), dict[str, list[str]]()
 
-    def with_columns(self, columns: str, blanks: Call) -> Question:
-        """The question that ends with the columns and a call to fill in."""
-        self.columns, self.blanks = columns, {**blanks}
-        self.args = (self.format(as_arguments),)
-        return self
+    def name_argument(self, name: str, argument: str) -> None:
+        """Call an argument as the function does that was called, in its calls too."""
+        super().name_argument(name, argument)
+        self.calls, self.open = (_rename(x, name, argument) for x in (self.calls, self.open))
+        (self.blanks,) = _rename([self.blanks], name, argument)
 
     def format(self, write: Callable[[Call], str]) -> str:
-        """The question and its calls, as `write` writes them."""
-        if self.stated:
-            return self.text
-        calls = " or ".join(dict.fromkeys(map(write, self.calls)))
-        answer = f"Pass {calls}" if calls else self.otherwise
-        fill = "a grade for each value: "
-        blank = [f"{fill * ('Ellipsis' in repr(x))}{write(x)}" for x in self.open]
-        if blank and not calls:
-            answer, *blank = [f"Pass {blank[0]}", *blank[1:]]
-        answers = ", or ".join(filter(None, [answer, *blank, *self.others]))
-        asks = self.text.endswith("?")
-        stop = "" if asks or not answer else "."
-        question = f"{self.text}{stop}{' ' * bool(answer)}{answers}{self.hint}"
-        stop = "" if asks and not answers and not self.hint else "."
-        fill_in = f"{stop} {self.columns}. Fill in: {write(self.blanks)}" if self.columns else ""
-        return f"{question}{fill_in}"
+        """The question in lines, and its calls as `write` writes them."""
+        if self.remedies:  # which are the calls
+            return super().format(write)
+        blank = [write(x) for x in self.open if "Ellipsis" in repr(x)]
+        complete = [write(x) for x in self.open if "Ellipsis" not in repr(x)]
+        calls = [*dict.fromkeys(map(write, self.calls))]
+        lines = [_sentence(self.text)]
+        lines += indent("Pass one of:" if len(calls) > 1 else "Pass:", calls)
+        lines += indent(f"{'Or' if calls else 'Pass'} a grade for each value:", blank)
+        lines += indent("Or:" if calls or blank else "Pass:", complete)
+        if len(lines) == 1:
+            fill_in = [write(self.blanks)] if self.blanks else []
+            way = ["", _sentence(self.otherwise)]
+            lines += way if self.otherwise else indent("Fill in:", fill_in)
+        answered = len(lines) > 1
+        for text in self.others:
+            lines += ["", _sentence(f"Or {text}" if answered else f"{text[0].upper()}{text[1:]}")]
+        lines += chain.from_iterable(["", _sentence(x)] for x in self.hints)
+        if self.row and not (calls or self.otherwise):
+            form = _DICTS if write is as_arguments else _ITEM
+            lines += ["", f"By hand, {form}. See {BY_HAND(self.row)}"]
+        if self.columns:
+            lines += ["", *align_columns(self.columns)]
+            more = (f"in {x}: {', '.join(names)}" for x, names in self.more.items() if names)
+            lines += [f"Also {'; '.join(more)}"] if any(self.more.values()) else []
+        elif self.found:
+            names = {"Found": self.found, "Known": self.known[:_KNOWN] * (not calls)}
+            lines += ["", *(f"{x}: {', '.join(some)}" for x, some in names.items() if some)]
+        return "\n".join(lines)
+
+
+def _rename(calls: Iterable[Call], name: str, argument: str) -> list[Call]:
+    return [{argument if x == name else x: y for x, y in call.items()} for call in calls]
+
+
+def _sentence(text: str) -> str:
+    """A text with the stop that it lacks."""
+    return text if not text or text[-1] in "?." else f"{text}."
 
 
 def as_arguments(call: Call) -> str:
@@ -107,8 +197,34 @@ def as_arguments(call: Call) -> str:
     return text.replace(": Ellipsis", ": ...")
 
 
-class Ungraded(Question):
-    """A table has no grades, and no other table has them."""
+def for_callers(function: Callable[P, T]) -> Callable[P, T]:
+    """A public function whose errors show the line that called it.
+
+    Plain Python adds the frame that raises. IPython and pytest hide it.
+    """
+
+    @functools.wraps(function)
+    def call(*args: P.args, **keywords: P.kwargs) -> T:
+        __tracebackhide__ = True  # of pytest
+        try:
+            return function(*args, **keywords)
+        except RankqlError as error:
+            if shows_all():
+                raise
+            # It is the error itself, which keeps its cause.
+            raise _cut(error)  # noqa: B904
+
+    call.__module__ = "rankql"  # where pickle finds it
+    return call
+
+
+def _cut(error: RankqlError) -> RankqlError:
+    """The error without frames of libraries above the caller's own functions, as its cause."""
+    if error.__cause__:
+        error.__cause__.with_traceback(skip_libraries(error.__cause__.__traceback__))
+    elif error.__context__ and not skip_libraries(error.__context__.__traceback__):
+        error.__suppress_context__ = True  # what we caught says nothing to the caller
+    return error.with_traceback(skip_libraries(error.__traceback__))
 
 
 # Sums of higher grades may overflow; rankql_is_rel in common.sql refuses them too.

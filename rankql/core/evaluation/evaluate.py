@@ -165,6 +165,9 @@ def evaluate(
     item : str or list of str, optional
         Column of the item, or a pair. This and the next three may be SQL expressions of the columns
         of a row, such as "position + 1".
+
+        If a row has lists, it is a list of ids, as a column, a path such as hits.key or SQL; of the
+        judgments also a MAP of id: grade: item=["hits.key", "map(ids, grades)"].
     rel : str or dict, optional
         Column of the grade, or the grades of events.
 

@@ -22,15 +22,16 @@ from rankql.core.base.column_names import (
     find_ends,
     find_name,
     is_called,
+    known_names,
     list_side,
-    missing_column,
+    missing_text,
     rank_of,
     recognise_item_alone,
     says,
     squash,
     words_of,
 )
-from rankql.core.base.errors import Call, Question, RankqlError, Ungraded, advise
+from rankql.core.base.errors import Call, Question, RankqlError, advise
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.ids import Ids
 from rankql.core.tables.tables import (
@@ -261,7 +262,9 @@ def _first_ranks(table: Table, name: str) -> list[Call]:
     return calls[:: -1 if zeros > ones else 1] if zeros else []
 
 
-def missing_role(table: Table, role: str, hint: str = "") -> RankqlError:
+def missing_role(
+    table: Table, role: str, hints: Sequence[str] = (), unnamed: bool = False
+) -> RankqlError:
     """The question about a role without a column: which columns may be it, by their types."""
     without_role = table.free_columns(role)
     free = [x for x in table.own_columns if x in without_role and not says(x, "row number")]
@@ -274,7 +277,7 @@ def missing_role(table: Table, role: str, hint: str = "") -> RankqlError:
     others = [x for x in ids if not any(says(x, y) for y in ("rel", "pos", "score"))]
     names = [*dict.fromkeys((*likely, *others))]
     ends = find_ends(names) if role == "item" else ()
-    hint += f". {describe_span(ends)}" if ends else ""
+    hints = [*hints, *([describe_span(ends)] if ends else [])]
     places = [x for x in names if role == "item" and says(x, "part") and x not in ends]
     if texts := [x for x in names if is_text(table.columns[x]) and x not in places]:
         names = [x for x in names if x not in places or is_text(table.columns[x])]
@@ -287,7 +290,7 @@ def missing_role(table: Table, role: str, hint: str = "") -> RankqlError:
         known = map(table.find, ("query", "item", *NUMBERS))
         if table.label.startswith("run") and {*free} <= {*known}:
             text = f"{table.label} has no grades, and there are no judgments"
-            return Ungraded(text, otherwise=f"Pass qrels={hint}")
+            return Question(text, hints=hints, otherwise="Pass qrels=", ungraded=True)
         ranks = [x for x in numbers if says(x, "first rank")]
         alone = table.label.startswith("run") and len(ranks) == 1 and not table.known("item")
         if alone and not _has_rankings(table, ranks[0]):
@@ -296,8 +299,8 @@ def missing_role(table: Table, role: str, hint: str = "") -> RankqlError:
 
         calls = offer_grades(table, free, numbers, judged)
     if role == "item" and len(numbers) > 1 and table.label != "qrels":
-        hint += ". If each column is an item, unpivot the table: df.unpivot(index='query', "
-        hint += "variable_name='item', value_name='score')"
+        unpivot = "df.unpivot(index='query', variable_name='item', value_name='score')"
+        hints.append(f"If each column is an item, unpivot the table: {unpivot}")
     if role == "score":
         ordered = table.ordered and not numbers  # nothing else orders the items
         numbers = [x for x in numbers if not (says(x, "rel") or x in judged)]
@@ -310,14 +313,19 @@ def missing_role(table: Table, role: str, hint: str = "") -> RankqlError:
             or (table.text and not says(x, "place"))
         ]  # fmt: skip
         calls += [{"order": "rows"}] if ordered and not table.known("rel") else []
-        hint = ". The run comes first, the judgments second"
-    text = str(missing_column(role, f" in {table.label}", table.own_columns)).split(". Pass ")[0]
-    kind = Ungraded if role == "rel" and table.label != "qrels" else Question
-    row: dict[str, Any] = {"query": "q1", "item": "d1"}
-    row |= {"rel": 1} if role == "rel" or table.label == "qrels" else {}
-    row |= {"score": 2.5} if table.label != "qrels" else {}
-    otherwise = f"Rename columns, as in {row}, or name them by {'=, '.join(row)}="
-    return kind(text, calls, hint, otherwise, ["qrels="] if kind is Ungraded else [])
+        hints = ["The run comes first, the judgments second"]
+    ungraded = role == "rel" and table.label != "qrels"
+    return Question(
+        missing_text(role, f" in {table.label}"),
+        calls,
+        hints,
+        others=["pass qrels="] if ungraded else [],
+        blanks={role: "..."},
+        known=known_names(role),
+        found=table.own_columns,
+        ungraded=ungraded,
+        unnamed=unnamed,
+    )
 
 
 def assign_roles(
@@ -336,14 +344,18 @@ def assign_roles(
             name = recognise_item_alone(table.free_columns(role), f" of {table.label}")
             roles |= {role: name} if name else {}
         if role not in roles:
-            hint = ""
-            of_values = table.shape == "map" or not table.known("item")
+            hints = list[str]()
+            values = [x for x in table.own_columns if not (says(x, "query") or says(x, "system"))]
+            ranks = any(map(table.known, ("item", "score", "pos")))
+            alone = not ranks and all(is_number(table.columns[x]) for x in values)
+            of_values = table.shape == "map" or alone
             if role == "rel" and table.label != "qrels" and of_values:
-                hint = ". compare and gate take values of your own, such as revenue, by "
-                hint += "rankql.read_values, and as files of a query and numbers alone"
+                own = "compare and gate take values of your own, such as revenue, by "
+                hints.append(f"{own}rankql.read_values, and as files of a query and numbers alone")
             known = [x for each in ROLES.values() for x in each]
-            if table.text and not any(is_called(x, known) for x in table.own_columns):
-                hint += f". If its first line is data, {ADD_HEADER}"
+            unnamed = table.text and not any(is_called(x, known) for x in table.own_columns)
+            if unnamed:
+                hints.append(f"If its first line is data, {ADD_HEADER}")
             named = {x: y for x, y in roles.items() if names.get(x)}
-            raise missing_role(replace(table, roles=named), role, hint)
+            raise missing_role(replace(table, roles=named), role, hints, unnamed)
     return replace(table, roles={role: roles[role] for role in (needed if only else roles)})

@@ -348,7 +348,7 @@ def _refuse_single_rows(table: Table) -> None:
     first = f"(FROM {table.sql} LIMIT {FIRST_ROWS})"
     if all(table.session.value(single + rows) for rows in (first, table.sql)):
         raise Question(f"{table.label}: each {key} has one row. Is it the query?",
-                       [{"query": key}], ", or the column of the queries")  # fmt: skip
+                       [{"query": key}], others=["pass the column of the queries"])  # fmt: skip
 
 
 def _require_different_names(inputs: Inputs) -> None:
@@ -379,7 +379,7 @@ def open_runs(session: Session, run: Data | Mapping[str, Data]) -> Any:
         except RankqlError as error:  # what describes the one run
             if isinstance(data, str) and len(parts) == 1:
                 hint = f"If {parts[0]} alone is the run, pass part={parts[0]!r}"
-                raise RankqlError(f"{error}. {hint}") from error
+                error.text = f"{error.text}. {hint}"
             raise
     return tables
 

@@ -234,7 +234,7 @@ class Table:
             raise Question(
                 f"{self.label}: {column} has lists or objects, which are no ids of queries",
                 [{"query": x} for x in dict.fromkeys(likely)] + [{"query": plain}] * bool(plain),
-                otherwise="Name another column: query=",
+                blanks={"query": "..."},
             )
         return column
 

@@ -134,7 +134,7 @@ def _compare_documents(session: Session, inputs: Inputs, chunks: str, spans: str
         text = f"No chunk of {run_label(name)} is in a document of the relevant spans: it has "
         text += f"{mine!r}, qrels has {other!r}. Write the ids of documents the same way in both"
         if queries >= SEVERAL_QUERIES and inputs.none_judged != "zero":
-            raise Question(text, others=["none_judged='zero' if no document is right"])
+            raise Question(text, others=["pass none_judged='zero' if no document is right"])
         yield Note(text, level="warning")
 
 

@@ -231,5 +231,5 @@ def find_document(table: Table, options: Mapping[str, Any]) -> str:
     raise Question(
         f"{table.label}: which column is the document of a chunk{known}?",
         [{"item": x} for x in likely],
-        otherwise="Name it: item=",
+        blanks={"item": "..."},
     )

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 import duckdb
 
-from rankql.core.base.column_names import ADD_HEADER, says
-from rankql.core.base.errors import Call, Question, RankqlError, Ungraded, parse_number
+from rankql.core.base.column_names import says
+from rankql.core.base.errors import Call, Question, RankqlError, parse_number
 from rankql.core.base.writing import name_columns, pick_part
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.candidates import fields_of
@@ -25,7 +25,8 @@ from rankql.core.tables.reader import infer_types
 from rankql.core.tables.reading import OtherTables
 from rankql.core.tables.request import RankingRules, Request, SpanOptions
 from rankql.core.tables.session import Session
-from rankql.core.tables.tables import OF_OBJECTS, Runs, Table, is_nested, quote_name
+from rankql.core.tables.tables import Runs, Table, is_nested, quote_name
+from rankql.shapes.ask.listing import list_columns
 from rankql.shapes.ask.pairs import FEW_QUERIES, find_pairs, name_lists
 from rankql.shapes.ask.structure import known_columns, name_by_structure
 from rankql.shapes.ask.trials import as_question, has_matches, is_open, verified
@@ -35,9 +36,6 @@ from rankql.shapes.choose.paths import find_paths
 _QUERIES, _ROWS = 300, 20_000
 # The lines that are read of a file without a header.
 _LINES = 200
-# Columns that are listed of each table, the rows in which their values are sought, and the
-# characters of a value or a type.
-_COLUMNS, _VALUES, _LENGTH = 12, 20, 30
 # The inputs of a request, if its evaluation gives a number. It may raise.
 Evaluate: TypeAlias = Callable[[Session, Request], Inputs | None]
 
@@ -61,7 +59,7 @@ def offer_calls(
         try:  # with types, few columns may have a role
             read(of_runs, others, options)
         except Question as typed:
-            asked, typed.hint = typed, question.hint
+            asked, typed.hints = typed, question.hints
             runs, tables = of_runs, others
         except RankqlError:
             pass
@@ -82,7 +80,7 @@ def offer_calls(
     if runs and all({*x} <= {"query", "item"} for x in asked.calls):
         calls = name_by_structure(next(iter(runs.values())), tables["qrels"], options)
         asked.calls = calls + [x for x in asked.calls if x not in calls]
-    if isinstance(asked, Ungraded) and runs and not (asked.calls or tables["qrels"]):
+    if asked.ungraded and runs and not (asked.calls or tables["qrels"]):
         run = next(iter(runs.values()))
         asked.calls = name_grades(run, known_columns(run, options))
     session.opened = {**runs}, {**tables}
@@ -97,17 +95,16 @@ def offer_calls(
             del session.notes[noted:]
 
     tried = verified(asked, is_answer)
-    return with_columns(session, tried, opened, bool(runs))
+    return list_columns(session, tried, opened, bool(runs))
 
 
 def answered(
     session: Session, request: Request, error: RankqlError, evaluate: Evaluate
 ) -> RankqlError:
     """The error with the calls that answer it, if there are any."""
-    if session.opened is None and ADD_HEADER in str(error):
-        calls = headers_call(request)
-        text = str(error).partition(f" and {ADD_HEADER}")[0]
-        return Question(f"{text} and add a header", calls) if calls else error
+    if session.opened is None and isinstance(error, Question) and error.unnamed:
+        error.calls = headers_call(request)
+        return error
     if session.opened is None or not session.reads_values:
         return error
     try:
@@ -149,12 +146,12 @@ def _answer(
         question.calls = own + pairs + [x for x in question.calls if x not in pairs + own]
         return question
 
-    if ADD_HEADER in str(error):  # columns were read under names that nobody wrote
-        unnamed = Question(str(error).partition(". ")[0], headers_call(request))
+    if question.unnamed:  # columns were read under names that nobody wrote
+        unnamed = Question(error.text, headers_call(request))
         if (answer := verified(unnamed, gives_number, tried)).calls:
             return answer
     asks_query = bool(question.calls) and all("query" in x for x in question.calls)
-    if tables["qrels"] is None and question.otherwise and asks_query:
+    if tables["qrels"] is None and (question.otherwise or question.blanks) and asks_query:
         question.calls.append({"query": "1"})  # all rows are one ranking
     question.calls += _cast_to_days(opened) if len(opened) == 2 else []
     if parts := [*_find_parts(session, runs, tables["qrels"])]:
@@ -175,9 +172,9 @@ def _answer(
         answer.text += ". The values do not decide"
     if not isinstance(error, Question):
         if sorted(map(repr, answer.calls)) == sorted(map(repr, question.calls)):
-            answer.text, answer.stated, answer.args = str(error), True, error.args
+            answer.text, answer.remedies = error.text, error.remedies
         return answer if answer.calls or answer.open else error
-    return with_columns(session, answer, opened, bool(runs))
+    return list_columns(session, answer, opened, bool(runs))
 
 
 def _find_parts(
@@ -297,46 +294,6 @@ def _sample(table: Table, key: Any) -> Table:
 def _load(table: Table, sql: str) -> Table:
     """The table of a sample, which many queries read."""
     return replace(table, sql=table.load(sql, text=table.text).sql)
-
-
-def with_columns(
-    session: Session, question: Question, tables: Sequence[Table], ranked: bool
-) -> Question:
-    """The question about which columns are meant, with those that there are and their values."""
-    asks_ids = not question.calls or any({"query", "item"} & {*call} for call in question.calls)
-    if not (asks_ids and session.asks and session.reads_values) or any(t.lazy for t in tables):
-        return question
-    run, *others = tables
-    if run.own_columns == OF_OBJECTS:  # which no option names
-        return question
-    blanks: dict[str, Any] = {"query": "...", "item": "..."}
-    if any(map(is_nested, run.columns.values())):  # lists are in order
-        blanks["item"] = "..." if others else ["...", "..."]
-    else:
-        blanks |= {"score": "..."} if ranked else {}
-        graded = len(tables[-1].own_columns) > 2 and not tables[-1].known("rel")
-        blanks |= {"rel": "..."} if graded or not others else {}
-    columns = "; ".join(_list_columns(table) for table in tables)
-    return question.with_columns(columns, blanks)
-
-
-def _list_columns(table: Table) -> str:
-    names = table.own_columns
-    texts = ", ".join(f"CAST({quote(name)} AS VARCHAR)" for name in names[:_COLUMNS])
-    rows = zip(*table.rows(texts, f" LIMIT {_VALUES}"), strict=True)
-    listed = []
-    for name, values in zip(names, [*rows] or [()] * len(names), strict=False):
-        some = [x for x in dict.fromkeys(values) if x is not None][:2]
-        examples = ", ".join(map(_cut, some))
-        listed.append(f"{name} {_cut(table.columns[name])} ({examples or 'no value'})")
-    more = f", and {len(names) - _COLUMNS} more" if len(names) > _COLUMNS else ""
-    return f"{table.label} has {', '.join(listed)}{more}"
-
-
-def _cut(text: str) -> str:
-    """A text of at most 30 characters on one line."""
-    line = " ".join(text.split())
-    return line if len(line) <= _LENGTH else f"{line[: _LENGTH - 3]}..."
 
 
 def headers_call(request: Request) -> list[Call]:

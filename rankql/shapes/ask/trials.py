@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from typing import Any
 
 from rankql.core.base.column_names import is_called, list_side, rank_of, says
@@ -59,7 +60,9 @@ def verified(
     blank = blank[: _OFFERED - len(calls)]
     if not blank:  # as other rows of one item may have other words
         blank = [x for x in question.open if x not in calls]
-    return type(question)(question.text, calls, question.hint, question.otherwise, others, blank)
+    answer = copy(question)
+    answer.calls, answer.others, answer.open = calls, [*others], blank
+    return answer
 
 
 def is_open(call: Call) -> bool:
@@ -72,11 +75,11 @@ def as_question(error: RankqlError) -> Question:
     if isinstance(error, Question):
         return error
     if not error.remedies:
-        return Question(str(error))
-    text, _, rest = str(error).partition(". ")
+        return Question(error.text)
+    text, _, rest = error.text.partition(". ")
     calls = sorted(error.remedies, key=lambda call: "collapse" in call)
     calls = [{**x, "positions": "keep"} if "collapse" in x else x for x in calls]
-    return Question(text, calls, ", or keep one row of each" * rest.startswith("Keep one row"))
+    return Question(text, calls, others=["keep one row of each"] * rest.startswith("Keep one row"))
 
 
 def _without_repeats(calls: Sequence[Call]) -> list[Call]:
@@ -164,7 +167,7 @@ def _try(
 
 def _write_grades(call: Call) -> str:
     """A call as text, and that its grades are those of values."""
-    return f"{'a grade for each value: ' * is_open(call)}{as_arguments(call)}"
+    return f"pass {'a grade for each value: ' * is_open(call)}{as_arguments(call)}"
 
 
 def has_matches(session: Session, inputs: Inputs, collapse: bool) -> bool:

@@ -266,10 +266,13 @@ def find_items(
         if (rank := rank_of("item", x)) is not None and not is_nested(field.kind)
     ]
     if not ids:
+        objects = table.own_columns == OF_OBJECTS
         raise Question(
-            f"{table.label}: {column} has no id: expected a field called id, or one of "
-            f"{', '.join(ROLES['item'])}. Found: {', '.join(fields)}",
-            hint=f". If these are rows of systems, {AS_FRAMES}" * (table.own_columns == OF_OBJECTS),
+            f"{table.label}: {column} has no field with the id",
+            hints=[f"If these are rows of systems, {AS_FRAMES}"] * objects,
+            blanks={"item": "..."},
+            known=["id", *ROLES["item"]],
+            found=fields,
         )
     return ids
 

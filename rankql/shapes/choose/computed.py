@@ -82,7 +82,8 @@ def _require_header(table: Table) -> None:
         value = f"CAST({quote(name)} AS VARCHAR)"  # whole numbers, if the other table has them
         lacks = name.isdecimal() or table.has_row(f"{value} = {literal(name)}")
         why = f"{table.label} has no header: its first line is data, because {name!r} is an id"
-        require(not lacks, f"{why}. To read it, {column_names.ADD_HEADER}")
+        if lacks:
+            raise Question(why, otherwise=f"To read it, {column_names.ADD_HEADER}", unnamed=True)
 
 
 def column_name(spec: Spec | None) -> str | None:

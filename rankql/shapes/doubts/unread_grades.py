@@ -94,10 +94,10 @@ def possible_grades(pair: Pair) -> Sequence[str]:
     verb = "Is" if len(doubtful) == 1 else "Are"
     of_item = "" if side.name == "1" else f" of {side.name}"  # one item per query
     raise Question(
-        f"No grade column in {side.table.label}: expected one of {', '.join(ROLES['rel'])}. "
-        f"{verb} {join_words(doubtful)} the grade{of_item}?",
+        f"No grade column in {side.table.label}. {verb} {join_words(doubtful)} the grade{of_item}?",
         sorted(calls, key=lambda call: call != {"rel": "1"}) if amounts else calls,
         open=blank,
+        known=ROLES["rel"],
     )
 
 

@@ -19,7 +19,7 @@ import polars as pl
 
 from rankql.core.base import column_names
 from rankql.core.base.column_names import find_name, list_side, squash
-from rankql.core.base.errors import RankqlError, require
+from rankql.core.base.errors import BY_HAND, RankqlError, require
 from rankql.core.base.libraries import is_spark_connect
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.files import DATA, suffix_of
@@ -301,7 +301,7 @@ def load_objects(reader: Reader, label: str, objects: Sequence[Any]) -> Table:
 
 
 # How numbers of queries x items are passed.
-_DENSE = "{q: dict(enumerate(x)) for q, x in enumerate(data)}, for run and judgments"
+_DENSE = f"{{q: dict(enumerate(x)) for q, x in enumerate(data)}}. See {BY_HAND('arrays')}"
 
 
 def _load_arrays(reader: Reader, label: str, data: Any) -> Table:

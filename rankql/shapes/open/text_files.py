@@ -17,7 +17,7 @@ from itertools import chain
 import duckdb
 
 from rankql.core.base.column_names import ADD_HEADER
-from rankql.core.base.errors import RankqlError, parse_number
+from rankql.core.base.errors import Question, parse_number
 from rankql.core.base.writing import HeaderlessPath
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables import files
@@ -197,10 +197,13 @@ def _detect_columns(file: files.File, lines: Sequence[str]) -> tuple[tuple[str, 
     if scored and parse_number(first[5]) is None:
         return _RUN, False
     if len(first) not in (4, 6):
-        raise RankqlError(
+        raise Question(
             f"{file.label}: cannot read {file.paths[0]!r}: unknown format. Supported: Parquet, "
             f"CSV, JSON and TREC (4 or 6 columns; its first line has {len(first)}), optionally .gz "
-            f"or .zst. If it has commas or tabs, call it .csv or .tsv and {ADD_HEADER}"
+            "or .zst",
+            hints=["If it has commas or tabs, call it .csv or .tsv"],
+            otherwise=f"{ADD_HEADER[0].upper()}{ADD_HEADER[1:]}",
+            unnamed=True,
         )
     last = [line.split()[-1] for line in lines]
     if len(first) == 4 and all(x.isdecimal() and int(x) > _YEAR_1973 for x in last):

@@ -70,10 +70,11 @@ def _map_events(table: Table, column: str | None, grades: Mapping[Any, Any]) -> 
         cells = (f"SELECT bool_and({quote(x)} IN ({graded})) FROM {table.sql}" for x in texts)
         names = [x for x, sql in zip(texts, cells, strict=True) if table.session.value(sql)]
         raise Question(
-            f"{rel} needs a text column in {table.label}: one of {', '.join(known)}; or a column "
-            f"of yes and no for each grade. Found: {', '.join(table.own_columns)}",
+            f"{rel} needs a text column in {table.label}, or a column of yes and no for each grade",
             [{"rel": (name, dict(grades))} for name in names],
-            otherwise=f"Name it: {format_mapping(grades, 'COLUMN')}",
+            blanks={"rel": ("...", dict(grades))},
+            known=known,
+            found=table.own_columns,
         )
     value = f"CAST({quote(event)} AS VARCHAR)"
     others = f"SELECT DISTINCT {value} FROM {table.sql} WHERE {value} NOT IN ({graded})"

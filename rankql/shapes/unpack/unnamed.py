@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from rankql.core.base.column_names import RELEVANT, RETRIEVED, list_side, number_kind, rank_of
-from rankql.core.base.errors import Call, Question, Ungraded
+from rankql.core.base.errors import Call, Question
 from rankql.core.tables.candidates import fields_of, lists_of
 from rankql.core.tables.grades import is_outcome
 from rankql.core.tables.ids import Ids
@@ -22,7 +22,7 @@ def require_known_lists(
     known = [any(x.column for x in each) for each in (retrieved, relevant)]
     if all(known) or (not any(known) and (not lists or item or table.known("item"))):
         return
-    hint = ". If other tables have the relevant ids, pass qrels="
+    hints = ["If other tables have the relevant ids, pass qrels="]
     grades = (x for x in lists if is_number(table.columns[x][:-2]) and list_side(x) != "run")
     calls: list[Call] = [{"item": x, "rel": y} for y in grades for x in lists if x != y]
     for x in lists:
@@ -37,14 +37,16 @@ def require_known_lists(
             *calls,
         ]
         if any(y.kind.endswith("]") for y in fields.values()):
-            hint += f". {x} has lists inside its objects: read one row per object, as in SELECT "
-            hint += f"unnest({quote_name(x)}, max_depth := 2) FROM ..."
-    raise Ungraded(
-        f"{table.label} has no lists of retrieved and of relevant ids with known names, such as "
-        f"{RETRIEVED[0]} and {RELEVANT[0]}. Found: {', '.join(lists or table.own_columns)}",
+            rows = f"SELECT unnest({quote_name(x)}, max_depth := 2) FROM ..."
+            hints += [f"{x} has lists inside its objects: read one row per object, as in {rows}"]
+    raise Question(
+        f"{table.label} has no lists of retrieved and of relevant ids with known names",
         calls,
-        hint,
-        "Name both: item=['...', '...']",
+        hints,
+        blanks={"item": ["...", "..."]},
+        known=[RETRIEVED[0], RELEVANT[0]],
+        found=table.own_columns,
+        ungraded=True,
     )
 
 
@@ -56,6 +58,7 @@ def require_known_list(table: Table, items: Sequence[Ids], named: Any) -> None:
         return
     word = "relevant" if table.label == "qrels" else "retrieved"
     raise Question(
-        f"{table.label} has no list of {word} ids with a known name. Found: {', '.join(lists)}",
-        otherwise="Name the list or column of ids: item='...'",
+        f"{table.label} has no list of {word} ids with a known name",
+        blanks={"item": "..."},
+        found=table.own_columns,
     )

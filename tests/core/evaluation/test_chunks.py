@@ -129,7 +129,7 @@ def test_ids_that_look_like_chunks_are_noted_or_refused_without_collapse():
     (note,) = rankql.evaluate(pl.DataFrame(lists)).data_notes
     assert note.startswith("Ids such as 'B#7' look like chunks of judged items such as 'B'")
     assert rankql.evaluate({"q": ["C", "D"]}, QRELS, "RR").data_notes == []
-    with pytest.raises(RankqlError, match=r"Ids such as 'B#7' .* collapse='#'"):
+    with pytest.raises(RankqlError, match=r"Ids such as 'B#7' .*\n    collapse='#'"):
         rankql.evaluate(RUN.head(3).drop("document"), QRELS, "RR")
 
 

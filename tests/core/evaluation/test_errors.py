@@ -1,6 +1,5 @@
 """Errors of `evaluate`: each names what is wrong."""
 
-import ast
 import math
 import re
 
@@ -73,8 +72,9 @@ def test_a_decimal_comma_is_named_with_the_call_that_reads_it(tmp_path):
     names = {"query": "suche", "item": "artikel", "score": "punkte"}
     with pytest.raises(rankql.RankqlError, match="not 0,5") as error:
         rankql.evaluate(path, judged, "RR", **names)
-    score = ast.literal_eval(str(error.value).partition("comma is a decimal point, pass score=")[2])
-    assert rankql.evaluate(path, judged, "RR", **names | {"score": score})["RR"] == 0.5
+    assert "comma is a decimal point, pass\n    score=" in str(error.value)
+    (call,) = error.value.remedies
+    assert rankql.evaluate(path, judged, "RR", **names | call)["RR"] == 0.5
     path.write_text("suche;artikel;punkte\nq;a;1.000,5\nq;b;2\n")  # not read by that call
     with pytest.raises(rankql.RankqlError, match=r"must be a number, not 1\.000,5$"):
         rankql.evaluate(path, judged, "RR", **names)

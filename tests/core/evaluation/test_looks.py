@@ -88,8 +88,8 @@ def test_an_expression_that_repairs_all_ids_is_in_the_error(change, queries):
     qrels = pl.DataFrame({"query": gold, "item": gold, "rel": 1})
     with pytest.raises(rankql.RankqlError, match="No item of the run is judged") as error:
         rankql.evaluate(run, qrels, "RR", interval=None)
-    value = eval(str(error.value).partition(". Pass item=")[2])
-    assert rankql.evaluate(run, qrels, "RR", interval=None, item=value)["RR"] == 1
+    (call,) = error.value.remedies
+    assert rankql.evaluate(run, qrels, "RR", interval=None, **call)["RR"] == 1
 
 
 def test_lists_are_told_with_an_expression_of_the_list():

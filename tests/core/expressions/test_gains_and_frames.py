@@ -141,7 +141,7 @@ def test_pipe_names_a_missing_column():
     with pytest.raises(RankqlError, match=r"by=\['...', '...'\] for a key of two columns"):
         turns.pipe(rankql.ndcg)
     turns = turns.rename({"dialog": "query_id", "turn": "qid"})
-    with pytest.raises(Question, match=r"by='qid' or by=\['query_id', 'qid'\]") as asked:
+    with pytest.raises(Question, match=r"by='qid'\n    by=\['query_id', 'qid'\]") as asked:
         turns.pipe(rankql.ndcg)
     assert turns.pipe(rankql.ndcg, **asked.value.calls[-1], k=2).width == 3
 
@@ -208,7 +208,7 @@ def test_micro_ratings_weigh_each_rating_alike():
 def test_a_frame_without_positions_is_ranked_by_its_score():
     frame = pl.DataFrame({"query": ["a"], "item": ["x"], "rel": [1], "score": [2.0]})
     for function in ("ndcg", "ap"):
-        with pytest.raises(rankql.RankqlError, match=r"Pass pos='...'$"):
+        with pytest.raises(rankql.RankqlError, match=r"Fill in:\n    pos='\.\.\.'\n"):
             frame.pipe(getattr(rankql, function))
         assert frame.pipe(getattr(rankql, f"{function}_by_score"))[f"{function}_by_score"][0] == 1
 

@@ -1,6 +1,5 @@
 """What users pass in: names of columns, paths, encodings, ids and scores that cannot be right."""
 
-import ast
 import random
 import signal
 import threading
@@ -297,9 +296,9 @@ def test_nan_is_refused_in_every_frame(role, dtype):
     frame = nan.to_pandas().astype({role: dtype})
     wrongs = {"float64": [nan], object: [nan.to_arrow()]}.get(dtype, [])
     for wrong in (*wrongs, *([frame] if role != "rel" else [])):
-        error = refused(wrong, match=f"^run: {role} {problem}.*NULL: pass .*")
-        repair = ast.literal_eval(str(error).partition(f"pass {role}=")[2])
-        assert 0 < read(wrong, **{role: repair})["RR"] <= 1
+        error = refused(wrong, match=f"^run: {role} {problem}.*NULL: pass {role}=")
+        (repair,) = error.remedies
+        assert 0 < read(wrong, **repair)["RR"] <= 1
         assert [f.level for f in rankql.check(wrong) if f.kind == kind] == ["error"]
     expected = read(null).rankings
     if role == "rel":  # as a left merge of pandas writes them
@@ -398,14 +397,14 @@ def test_what_is_read(kind, case):
 REFUSED = {
     **{f"a name without a direction: {name}": (
         DISTANCES.rename({"distance": name}), NEAREST, {},
-        rf"^No score column .* {name}\. Pass score=") for name in UNCLEAR},
+        rf"^No score column in run\. Pass: score='{name}'") for name in UNCLEAR},
     **{f"a named column without a direction: {name}": (
         DISTANCES.rename({"distance": name}), NEAREST, {"score": name},
-        rf"^run: is the lowest or the highest {name} the best\? Pass descending=False or")
+        rf"^run: is the lowest or the highest {name} the best\? Pass one of: descending=False desc")
        for name in UNCLEAR[2:]},
     "two distances": (
         TWO_DISTANCES, NEAREST, {},
-        r"^No score .* l2_distance, cosine_distance\. Pass score="),
+        r"^No score .* Pass one of: score='l2_distance' score='cosine_distance' "),
     "descending: a number": (
         SCORES, NEAREST, {"descending": 0}, "^descending must be True or False, not 0"),
     "descending: of positions": (

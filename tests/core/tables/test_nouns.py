@@ -8,7 +8,7 @@ from rankql.core.base import nouns
 from rankql.core.base.errors import RankqlError
 from support.parameters import cycled, few, of_each_kind
 from support.paths import ROOT
-from support.reading import asked, assert_offered, assert_read, read, refused
+from support.reading import asked, assert_offered, assert_read, one_line, read, refused
 
 QUERY = {
     **{name: [name] for name in nouns.QUESTIONS},
@@ -62,7 +62,7 @@ def test_a_number_of_something_is_offered():
     run, gold = tables("query_number", "doc_number")
     run = pl.concat([run.with_columns(system_number=pl.lit(n)) for n in ("1", "2")])
     gold = gold.rename({"query_number": "query_id", "doc_number": "doc_id"})
-    question = asked(run, gold, match="Pass query='query_number', item=")
+    question = asked(run, gold, match="Pass: query='query_number', item=")
     assert question.readings[0].means() == [0.75, 0.75]
     sessions = run.with_columns(user=pl.lit("u"), session_number=pl.col("query_number"))
     users = gold.with_columns(user=pl.lit("u"))
@@ -122,7 +122,7 @@ READ = {
 REFUSED = {
     "unknown names have the shortest form": (
         UNKNOWN[0], UNKNOWN[1].rename({"b": "c"}).with_columns(c=pl.lit("none")), {},
-        r"Rename columns, as in \{'query': 'q1', 'item': 'd1', 'score'"),
+        r"\. Fill in: query='\.\.\.', item='\.\.\.' By hand, "),
     "two levels of gold": (
         LEVELS, None, {}, r"levels: several \w+s of one document count as one document. Which is"),
     "grades of several rows": (SOLD, RETURNED, {}, r"Is quantity the grade of item\?"),
@@ -133,10 +133,10 @@ REFUSED = {
         SOLD, RETURNED, {"rel": "quantity + 0"}, "qrels has duplicates"),
     "events of both signs without a time": (
         SOLD, EVENTS, SIGNS, "grades below and above 0 of item 'a', and no column of"),
-    "a time: is no score": (LOG, LOG, {}, "No score column in run: .*Rename columns, as in"),
+    "a time: is no score": (LOG, LOG, {}, r"No score column in run\. Fill in: score='\.\.\.' "),
     "a time: is no grade": (
         LOG.drop("rating").with_columns(pos=pl.Series([1, 2])), None, {},
-        "No grade column in run: .*Rename columns, as in"),
+        r"No grade column in run\. Fill in: rel='\.\.\.' "),
 }  # fmt: skip
 
 
@@ -175,10 +175,8 @@ def test_what_else_answers_a_further_question_is_said():
     run = pl.DataFrame({"user": ["u"] * 3, "item": [*"abc"], "rank": [0, 1, 2]})
     log = pl.DataFrame({"user": ["u"] * 2, "item": [*"ab"], "event": ["view", "buy"]})
     question = asked(run, log, match="rank counts from 0 in each query")
-    assert str(question).endswith(
-        "Pass pos='rank + 1', rel='1', or a grade for each value: rel=('event', {'buy': ..., "
-        "'view': ...})"
-    )
+    other = "Or pass a grade for each value: rel=('event', {'buy': ..., 'view': ...})."
+    assert str(question).endswith(f"Pass:\n    pos='rank + 1', rel='1'\n\n{other}")
     graded = read(run, log, pos="rank + 1", rel={"buy": 1, "view": 0})
     assert graded["RR"] == 0.5
 
@@ -206,8 +204,8 @@ def test_queries_one_apart_are_told(gap, kind):
     gold = GOLD.with_columns(pl.col("query") + gap).cast({"query": kind})
     run = MISSED.cast({"query": kind})
     error = refused(run, gold, match="judged for other queries, of the number before")
-    query = eval(str(error).partition("Pass query=")[2])  # a list of two, as we wrote it
-    assert read(run, gold, query=query)["RR"] == 0.5
+    (call,) = error.remedies
+    assert read(run, gold, **call)["RR"] == 0.5
 
 
 def test_a_run_without_a_hit_can_be_compared():
@@ -234,7 +232,7 @@ def test_the_page_lists_the_nouns():
 
 def test_a_run_without_judgments_is_not_its_own():
     """rel='1' would make each retrieved item relevant, and all values the best there are."""
-    text = "run has no grades, and there are no judgments. Pass qrels="
+    text = "run has no grades, and there are no judgments.\n\nPass qrels=."
     scores = {"a": {"x": 2.0, "y": 1.0}}
     frame = pl.DataFrame({"query": ["a"], "item": ["x"], "rank": [1]})
     for run in (scores, {"a": ["x", "y"]}, frame):
@@ -243,5 +241,8 @@ def test_a_run_without_judgments_is_not_its_own():
     with pytest.raises(RankqlError, match=r"values of your own, .* by rankql\.read_values"):
         rankql.compare({"new": {"a": 2.0, "b": 1.0}, "old": {"a": 1.0, "b": 2.0}}, metrics="RR")
     users = pl.DataFrame({"user_id": [*"ab"], "variant": [*"xy"], "ctr": [0.1, 0.2]})
-    with pytest.raises(RankqlError, match=r"Rename columns, as in .*, or qrels="):
+    hint = r"rel='\.\.\.'\n\nOr pass qrels=\.\n\ncompare and gate take values of your own"
+    with pytest.raises(RankqlError, match=hint):
         rankql.compare(users)
+    for ranking in (users.rename({"ctr": "score"}), users.with_columns(page=pl.Series(["p", "q"]))):
+        assert "values of your own" not in one_line(refused(ranking))

@@ -391,20 +391,22 @@ LIST_OR_ROWS = r"values rows of a table, or a list of ids.*pl\.DataFrame\(data, 
 REFUSED = {
     **{f"two columns of a role: {one}": (
         *twice(role, **{one: FIRST, other: LAST}), {},
-        f"may all be the {role}, and they differ. Pass {role}='") for one, other, role in TWICE},
+        f"may all be the {role}, and they differ. Pass one of: {role}='")
+       for one, other, role in TWICE},
     "lists of unknown names": (
-        UNNAMED, None, {}, r"Found: aa, bb. Pass item=\['aa', 'bb'\] or item=\['bb', 'aa'\]"),
+        UNNAMED, None, {}, r"Pass one of: item=\['aa', 'bb'\] item=\['bb', 'aa'\]"),
     # All of the same items are a second ranking.
     "two lists of retrieved ids": (
         [RERANKED], None, {}, "reranked_ids has ids of the run too. Which are the retrieved"),
     "a text that repeats": (
-        *OF_TEXT, {"query": "query"}, "several rows for query 'red'.* Pass query='id'"),
+        *OF_TEXT, {"query": "query"},
+        "several rows for query 'red'.* Pass one of: query='id' query="),
     **{f"too few grades of other ids: {name}": (
         [{**RANKED, ids: ["b", "c"], name: [3] if isinstance(grades, list) else {"b": 3}}], None,
         {}, "Write one number for each of its ids") for ids, name, grades in GRADES},
     **{f"scores against the order: {name}": (
         [{**RANKED, "relevant_ids": ["c"], name: values}], None, {},
-        f"not in the order of {name} in 1 query. .* Pass order='list' or score='{name}'")
+        f"not in the order of {name} in 1 query. .* Pass one of: order='list' score='{name}'")
        for name, values in SCORES},
     "arrays: of distances alone": (
         (FAR, FAR), FOURS[0], {}, "one must have whole numbers, the ids"),
@@ -420,11 +422,11 @@ REFUSED = {
         rows, None, {}, "Is relevant.usefulness the grade") for repeats, rows in USEFUL.items()},
     "a running number is no score": (
         RUNNING, OF_A, {"score": "rn"},
-        "counts from 1 in each query, like positions. Pass pos='rn'"),
+        "counts from 1 in each query, like positions. Pass one of: pos='rn' desc"),
     **{f"two lists of relevant ids: {one}": (
         [{**RANKED, one: ["b"], other: ["a"]}], None, {},
         "has ids of the run too. Which are the retrieved .* Pass "
-        r"item=\['retrieved_ids', '\w+'\] or item=\['retrieved_ids', '\w+'\]\. run has")
+        r"one of: item=\['retrieved_ids', '\w+'\] item=\['retrieved_ids', '\w+'\] run ")
        for one, other in (("relevant", "partially_relevant"), ("gold_ids", "acceptable_ids"),
                           ("relevant_doc_ids", "gold_doc_ids"))},
     "two lists of relevant ids: of judgments": (
@@ -434,13 +436,13 @@ REFUSED = {
         {"q": [*"abc"]}, {"q": grades}, {}, "Pass threshold= with the lowest relevant grade")
        for grades in ({"a": 0.33, "b": 0.67, "c": 1.0}, {"a": 0.2, "b": 0.5})},
     "positions from 0": (
-        ZERO, {"a": ["y"], "b": ["z"]}, {}, r"rank counts from 0 .* Pass pos='rank \+ 1'$"),
+        ZERO, {"a": ["y"], "b": ["z"]}, {}, r"rank counts from 0 .* Pass: pos='rank \+ 1'$"),
     "positions from 0: in one query": (
         ZERO.with_columns(rank=pl.Series([0, 1, 1])), {"a": ["y"], "b": ["z"]}, {},
         "must be a whole number from 1, not 0"),
     "row numbers: that match by chance": (OF_ROWS, THREE, {}, "^No query column in run"),
     "an id that one table has": (
-        BY_ID, THREE, {}, "^No query column in run: .* Pass query='id'\\. run has id"),
+        BY_ID, THREE, {}, "^No query column in run. Pass: query='id' run id"),
     "the field that matches most repeats": (
         CHANCE, None, {}, "Keep one row of each, .* collapse='retrieved.doc_id'"),
     "row numbers: that join no tables": (
@@ -453,13 +455,13 @@ REFUSED = {
             task_id="query_id", query_id="b" + pl.col("query_id"), item="item", rel=1),
         {}, r"task_id of qrels matches: query=\['query_id', 'task"),
     "numbers of both lists": (
-        [BOTH], None, {}, "Pass rel='relevance_scores' or score='relevance_scores'"),
+        [BOTH], None, {}, "Pass one of: rel='relevance_scores' score='relevance_scores'"),
     "documents and chunks: after chunks": (
         [KINDS | OF_CHUNKS | OF_DOCUMENTS], None, {},
-        r"Pass item=\['retrieved_chunk_ids', 'expected_chunk_ids'\]\. run has"),
+        r"Pass: item=\['retrieved_chunk_ids', 'expected_chunk_ids'\] run "),
     "documents and chunks: before chunks": (
         [KINDS | OF_DOCUMENTS | OF_CHUNKS], None, {},
-        r"Pass item=\['retrieved_chunk_ids', 'expected_chunk_ids'\]\. run has"),
+        r"Pass: item=\['retrieved_chunk_ids', 'expected_chunk_ids'\] run "),
     "a class next to its probability": (
         CLASSES, {"q": {"b": 1}}, {}, "prediction and probability may all be the score"),
     **{f"text that is no retrieved id: {name}": (
@@ -525,8 +527,8 @@ def test_columns_of_other_names_are_asked_for(key, other, tmp_path):
     gold = [{other or key: q, "relevant": ids} for q, ids in GOLD]
     files = [run, write(tmp_path / "gold.jsonl", gold)]
     query = [key, "owner"] if other == "owner" else key
-    call = re.escape(f"Pass query={query!r}. run has")
-    refused(*files, match=f"^No query column in run: .* {call}")
+    call = re.escape(f"Pass: query={query!r} run ")
+    refused(*files, match=f"^No query column in run. {call}")
     assert both_ways("RR", files, query=query)["RR"] == pytest.approx(5 / 6)
 
 
@@ -569,6 +571,8 @@ def test_gate_and_monitor_ask_to_name_what_values_decided(tmp_path):
     result = read(CONTESTED)
     option = "item=['retrieved.id', 'relevant']"
     assert result.columns["run"]["chosen by values"] == option
+    shown = str(rankql.evaluate(CONTESTED, metrics="RR", interval=None))
+    assert f"chosen by values, pass {option} to name them" in shown
     path = tmp_path / "run.parquet"
     CONTESTED.write_parquet(path)
     with pytest.raises(RankqlError, match=r"values decide which columns.*item=\['retrieved.id"):
@@ -707,7 +711,9 @@ def test_pairs_in_lists_are_ids_and_numbers(score, ids, tmp_path):
     pairs = [[ids[0], score(0.5)], [ids[1], score(0.7)]]  # not in order
     run = write(tmp_path / "run.jsonl", [{"query": "q", "retrieved": pairs}])
     gold = write(tmp_path / "gold.jsonl", [{"query": "q", "relevant": [[ids[0], 3], [ids[1], 1]]}])
-    refused(run, gold, rel="relevant.2", match="order of the number .* Pass order='list'")
+    refused(
+        run, gold, rel="relevant.2", match="order of the number .* Pass one of: order='list' desc"
+    )
     for options, value in (({"descending": True}, 0.5), ({"order": "list"}, 1)):
         metric, options = "RR(rel=2)", {**options, "rel": "relevant.2"}
         assert read(run, gold, metric, **options)[metric] == value
@@ -797,9 +803,9 @@ def test_two_questions_of_equal_text(tmp_path):
     assert (finding.level, finding.table, finding.message) == ("note", "run", note)
     assert read({"a": path, "b": path}).means() == [0.75] * 2
     for more, advice in (
-        ([{}, {}], r"Keep one of them\. run has"),
-        ([{"id": 1}, {"id": 1}], r"Keep one of them\. run has"),
-        ([{"query_id": "q", "id": 0}, {"query_id": "q", "id": 1}], "Pass query='id' or query"),
+        ([{}, {}], r"Keep one of them\. Fill in: "),
+        ([{"id": 1}, {"id": 1}], r"Keep one of them\. Fill in: "),
+        ([{"query_id": "q", "id": 0}, {"query_id": "q", "id": 1}], "Pass one of: query='id' query"),
     ):
         files = [write(path, [row | x for row, x in zip(rows, more, strict=True)])]
         refused(*files, match=f"several rows for query .*{advice}")

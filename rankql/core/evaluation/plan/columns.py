@@ -52,7 +52,8 @@ def require_ids(
     remedies: Callable[[str], Sequence[Call]] = lambda _: (),
 ) -> None:
     """Refuse a table that is empty, or in which ids are NULL. remedies: of a column with NULL."""
-    require(bool(total), f"{label} is empty: it has no {unit}")
+    empty = "is empty: it has no rows" if unit == "rows" else f"has no {unit}: its lists are empty"
+    require(bool(total), f"{label} {empty}")
     for name, count in counts.items():
         if count != total:
             null = f"{label}: {name} is NULL in {total - count} of {total} {unit}. Leave them out"
@@ -135,8 +136,8 @@ def validate_numbers(session: Session, table: Table, roles: Sequence[str] = NUMB
             with duckdb_errors():
                 fetch(session, sql)
         except RankqlError as error:
-            repair = _describe_repair(table, role, str(error))
-            raise RankqlError(advise(str(error), repair)) from error
+            repair = _describe_repair(table, role, error.text)
+            raise RankqlError(advise(error.text, repair)) from error
     if "pos" in roles and (pos := table.integer("pos")):
         wrong = f"WHERE {pos} < 1 OR {pos} > 9007199254740992 LIMIT 1"
         if session.rows(f"SELECT 1 FROM {table.sql} {wrong}"):

@@ -14,7 +14,7 @@ import polars as pl
 
 from rankql.core.base.column_names import ROLES, SUBTOPICS
 from rankql.core.base.doors import DOORS, call_extra
-from rankql.core.base.errors import RankqlError, Ungraded, require
+from rankql.core.base.errors import Question, RankqlError, require
 from rankql.core.base.text import format_queries
 from rankql.core.evaluation.plan.columns import validate_columns
 from rankql.core.evaluation.plan.evaluation import Evaluation
@@ -81,8 +81,9 @@ def read_rankings(
     request = replace(request, run=open_runs(session, request.run))
     try:
         inputs = read_inputs(session, request)
-    except Ungraded:
-        if graded or request.qrels is not None or rules.columns["rel"] is not None:
+    except Question as error:
+        graded = graded or request.qrels is not None or rules.columns["rel"] is not None
+        if graded or not error.ungraded:
             raise
         nothing = pl.DataFrame(schema=dict.fromkeys(("query", "item", "rel"), pl.String))
         inputs = replace(read_inputs(session, replace(request, qrels=nothing)), qrels=None)

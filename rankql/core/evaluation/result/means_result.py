@@ -29,7 +29,7 @@ from rankql.core.metrics.macros import quote
 from rankql.core.stats.means import ROUNDING
 from rankql.core.tables.frames import register_frame
 from rankql.core.tables.private import private_connection
-from rankql.core.tables.tables import UNREAD, Unused
+from rankql.core.tables.tables import CHOSEN, UNREAD, Unused
 
 # Means have four decimals. Metrics with values from 100 on, such as revenue, have two.
 DECIMALS, FEW_DECIMALS, LARGE = 4, 2, 100
@@ -256,7 +256,9 @@ class MeansResult(TableResult):
             rivals = {"pos", "score"} if {"pos", "score"} <= roles.keys() and not unused else {}
             used = []
             for role, x in roles.items():
-                if (x != role or role in rivals) and role != UNREAD:
+                if role == CHOSEN:
+                    used.append(f"{role}, pass {x} to name them")
+                elif (x != role or role in rivals) and role != UNREAD:
                     name = f"({x})" if ", " in x and "(" not in x else x
                     used.append(name if isinstance(name, Unused) else f"{role} = {name}")
             if used:
