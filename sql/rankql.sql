@@ -3904,8 +3904,8 @@ CREATE OR REPLACE MACRO rankql_characters(places) AS TABLE
 CREATE OR REPLACE MACRO rankql_span_id(document, s, e) AS CAST(document AS VARCHAR) || ':' || s || '-' || e;
 
 -- chunks: the collection, with the columns item (NULL: the place is the id), document, start and end. spans: query, document,
--- start, end, rel, and evidence, which several spans share if one of them suffices. An evidence that no chunk covers is a row of
--- its own, so that its query counts it as not found, and a query without spans is judged too.
+-- start, end, rel, and evidence, which several spans share if one of them suffices. An evidence of which no chunk covers a relevant
+-- span is a row, so that its query counts it as not found; several at one place are one row. A query without spans is judged too.
 CREATE OR REPLACE MACRO span_judged(chunks, spans, cover := NULL, iou := NULL, threshold := 1) AS TABLE
     WITH __rankql_places AS (
         SELECT DISTINCT coalesce(CAST(item AS VARCHAR), rankql_span_id(document, "start", "end")) AS i,
@@ -3916,21 +3916,22 @@ CREATE OR REPLACE MACRO span_judged(chunks, spans, cover := NULL, iou := NULL, t
                           || ' is at several places. Write ids that are unique in the collection') END AS i)
         FROM __rankql_places
     ), __rankql_spans AS MATERIALIZED (
-        SELECT query, document, "start" AS s, "end" AS e, CAST(rel AS DOUBLE) AS rel,
+        SELECT query, document, "start" AS s, "end" AS e, CAST(rel AS DOUBLE) AS rel, rel >= threshold AS relevant,
                coalesce(CAST(evidence AS VARCHAR), rankql_span_id(document, "start", "end")) AS x
         FROM query_table(spans)
     ), __rankql_covered AS MATERIALIZED (
-        SELECT query, i, rel, x, (least(c.e, p.e) - greatest(c.s, p.s)) / (p.e - p.s)::DOUBLE AS share
+        SELECT query, i, rel, relevant, x, (least(c.e, p.e) - greatest(c.s, p.s)) / (p.e - p.s)::DOUBLE AS share
         FROM __rankql_spans AS p JOIN __rankql_chunks AS c ON c.document = p.document AND c.s < p.e AND c.e > p.s
         WHERE rankql_covers(least(c.e, p.e) - greatest(c.s, p.s), c.e - c.s, p.e - p.s, cover, iou)
     )
     SELECT query, i AS item, max(rel) AS rel, max(share) FILTER (WHERE rel = best) AS share,
-           list_sort(list(DISTINCT x) FILTER (WHERE rel >= threshold), 'ASC', 'NULLS LAST') AS subtopics
+           list_sort(list(DISTINCT x) FILTER (WHERE relevant), 'ASC', 'NULLS LAST') AS subtopics
     FROM (SELECT *, max(rel) OVER (PARTITION BY query, i) AS best FROM __rankql_covered) GROUP BY query, i
     UNION ALL
-    SELECT query, min(rankql_span_id(document, s, e)), max(rel), 0, [x]
-    FROM __rankql_spans ANTI JOIN __rankql_covered USING (query, x)
-    WHERE rel >= threshold AND s IS NOT NULL GROUP BY query, x
+    SELECT query, i, max(rel), 0, list_sort(list(x), 'ASC', 'NULLS LAST')
+    FROM (SELECT query, x, min(rankql_span_id(document, s, e)) AS i, max(rel) AS rel
+          FROM __rankql_spans ANTI JOIN __rankql_covered USING (query, x, relevant)
+          WHERE relevant AND s IS NOT NULL GROUP BY query, x) GROUP BY query, i
     UNION ALL
     SELECT query, 'no evidence', 0, 0, NULL FROM __rankql_spans GROUP BY query HAVING count(s) = 0
     ORDER BY ALL;

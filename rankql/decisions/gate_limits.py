@@ -336,11 +336,13 @@ def _decide(
         floors = not (limit.operator or target or anytime)
         results = run_family(samples, test, correction, alpha, floors)
         for pair, sample, result in zip(members, samples, results, strict=True):
-            status, interval, level, needed = INCONCLUSIVE, None, None, None
+            p = result.p_adjusted if floors else None
+            worse = p is not None and p <= alpha and sign * sample.mean < 0
+            status, interval, level, needed = FAILED if worse else INCONCLUSIVE, None, None, None
             if result.lo is not None and result.hi is not None and result.level is not None:
                 level = result.level
                 worst, best = sorted((sign * result.lo, sign * result.hi))
-                if not limit.holds(best):
+                if worse or not limit.holds(best):
                     status = FAILED
                 elif limit.holds(worst) or not (limit.operator or limit.bound):
                     status = PASSED

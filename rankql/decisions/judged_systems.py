@@ -81,9 +81,8 @@ def describe_changes(
     parts, order, width = list[str](), 1, limits[1] - limits[0]
     for name, most in (("people", width), ("model", width), ("differ", 2 * width)):
         sample = Sample(changes[name].to_numpy(), None, None, -most, most)
-        lo = hi = None
-        if sample.units > 1 and not SkewedStudent().explain_untestable(sample):
-            lo, hi = SkewedStudent().test(sample, 1 - confidence)[1]
+        result = SkewedStudent().apply_to_zero(sample, 1 - confidence)
+        lo, hi = result.lo, result.hi
         number, ends = text.format_ends([sample.mean, lo, hi], "+")
         interval = f"{text.format_percent(confidence)} CI {ends}" if ends else "no interval"
         parts.append(f"{number} ({interval})")

@@ -12,7 +12,7 @@ import rankql
 from rankql import RankqlError
 from rankql.cli.main import main
 from support.parameters import cycled, few, slow
-from support.span_cases import METRICS, covered, name_of, random_cases
+from support.span_cases import METRICS, covered, judged, name_of, random_cases, random_collections
 
 SPAN = ("start", "end")
 CHUNKS = pl.DataFrame(
@@ -295,6 +295,43 @@ def test_one_span_of_an_evidence_suffices():
     assert judge(spans)["share"].to_list().count(0) == 2
     rows = judge(spans.with_columns(answer=pl.lit("x")), evidence="answer")
     assert rows["share"].min() > 0 and rows["subtopics"].to_list() == [["x"]] * 3
+
+
+def test_a_covered_span_below_the_threshold_is_no_evidence():
+    """It used to hide that no chunk covers the relevant span."""
+    spans = pl.DataFrame({"query": ["q", "q"], "doc_id": ["d", "d"], "start": [0, 90],
+                          "end": [3, 95], "rel": [0, 3], "answer": ["x", "x"]})  # fmt: skip
+    rows = judge(spans, COLLECTION.head(1).with_columns(end=5), evidence="answer")
+    names = ["item", "rel", "share", "subtopics"]
+    assert rows.select(names).rows() == [("d#1", 0, 1, None), ("d:90-95", 3, 0, ["x"])]
+    run = pl.DataFrame({"query": ["q"], "item": ["d#1"], "pos": [1]})
+    assert rankql.evaluate(run, rows.drop("share"), "R@5")["R@5"] == 0
+
+
+def test_two_evidences_at_one_place_are_one_row():
+    """Two rows are refused as duplicates."""
+    spans = TRUTH.head(2).with_columns(*FAR, doc_id=pl.lit("d"), rel=pl.Series([1, 2]))
+    rows = judge(spans.with_columns(answer=pl.Series(["y", "x"])), evidence="answer")
+    assert rows.select("item", "rel", "subtopics").rows() == [("d:500-600", 2, ["x", "y"])]
+
+
+@few(1)(("cover", "threshold"), [(None, 1), (0.5, 1), (0.5, 2)])
+def test_judgments_of_a_thousand_collections(cover, threshold):
+    collections = random_collections(random.Random(8), 1000)
+    places = [row for chunks, _ in collections for row in chunks]
+    chunks = pl.DataFrame(places, schema=COLLECTION.columns, orient="row")
+    truth = [(n, *row) for n, (_, spans) in enumerate(collections) for row in spans]
+    columns = {"query": int, "doc_id": str, "start": int, "end": int, "rel": int, "answer": str}
+    spans = pl.DataFrame(truth, schema=columns, orient="row")
+    rows = judge(spans, chunks, cover=cover, threshold=threshold, evidence="answer")
+    found = rows.select("item", "rel", "share", "subtopics", "query").rows()
+    expected = [
+        (*row, n)
+        for n, (own, of_query) in enumerate(collections)
+        for row in judged(own, of_query, cover, threshold)
+    ]
+    assert sorted(found, key=lambda row: (row[4], row[0])) == expected
+    assert any(row[2] == 0 and len(row[3]) > 1 for row in expected)
 
 
 def test_iou_depends_on_the_size_of_a_chunk():

@@ -85,26 +85,42 @@ def small(name, shape, n, repeats=REPEATS):
     return sum(tried(name, x, i).p <= ALPHA for i, x in enumerate(samples)) / repeats
 
 
+def tested_signs(n, top):
+    """All numbers of gains and losses of 1 up to `top`, and ties, of n queries; their results."""
+    pairs = [(b, c) for b in range(top + 1) for c in range(min(top, n - b) + 1)]
+    samples = (np.repeat([1.0, -1.0, 0.0], [b, c, n - b - c]) for b, c in pairs)
+    test = TESTS["auto"](0, 0)
+    results = [test.apply_to_zero(Sample(x, lowest=-1, highest=1), ALPHA) for x in samples]
+    return np.array([(b, c, n - b - c) for b, c in pairs]), results
+
+
 def least_coverage_of_signs(n, most=10, step=0.25):
     """The least share of samples whose interval contains the true difference of 0/1 values.
 
     Over all expected numbers of gains and losses up to `most`, in these steps; enumerated.
     """
-    top, test = min(n, 3 * most + 2), TESTS["auto"](0, 0)
-    pairs = [(b, c) for b in range(top + 1) for c in range(min(top, n - b) + 1)]
-    samples = (np.repeat([1.0, -1.0, 0.0], [b, c, n - b - c]) for b, c in pairs)
-    found = [test.apply_to_zero(Sample(x, lowest=-1, highest=1), ALPHA) for x in samples]
+    (counts, found), least = tested_signs(n, min(n, 3 * most + 2)), 1.0
     lo = np.array([-1 if x.lo is None else x.lo for x in found])
     hi = np.array([1 if x.hi is None else x.hi for x in found])
-    counts, least = np.array([(b, c, n - b - c) for b, c in pairs]), 1.0
     for gains in np.arange(0, most + step, step):
         for losses in np.arange(0, gains + step, step):
             shares = np.array([gains, losses, n - gains - losses]) / n
             if shares[2] >= 0:
                 weights, true = stats.multinomial.pmf(counts, n, shares), shares[0] - shares[1]
-                held = (lo - 1e-9 <= true) & (true <= hi + 1e-9)
+                held = (lo - 1e-13 <= true) & (true <= hi + 1e-13)
                 least = min(least, weights[held].sum() + 1 - weights.sum())
     return least
+
+
+def most_false_of_signs(n, steps=100):
+    """The largest share of samples with a difference, if gains and losses of 1 are as frequent.
+
+    Over so many shares of queries that gain, up to a half; enumerated.
+    """
+    counts, found = tested_signs(n, n)
+    rejected = counts[[x.p is not None and x.p <= ALPHA for x in found]]
+    shares = ([x, x, 1 - 2 * x] for x in np.arange(1, steps + 1) / steps / 2)
+    return max(stats.multinomial.pmf(rejected, n, each).sum() for each in shares)
 
 
 # The sizes of five slices of lognormal differences.

@@ -65,3 +65,47 @@ def random_cases(random, queries, systems=(None,)):
     run = pl.DataFrame(chunks, schema=["system", *names, "pos"], orient="row")
     types = {**dict.fromkeys(names, pl.Int64), "evidence": pl.String}
     return run, pl.DataFrame(spans, schema=types, orient="row"), cases
+
+
+def judged(chunks, spans, cover, threshold):
+    """The judgments of chunks (id, document, start, end) by the spans of one query.
+
+    spans: (document, start, end, grade, evidence).
+    """
+    rows, found, lost = [], set(), {}
+    for item, document, start, end in chunks:
+        shares = []
+        for d, s, e, rel, evidence in spans:
+            both = len({*range(start, end)} & {*range(s, e)}) if d == document else 0
+            if both >= max(1, Fraction(str(cover or 0)) * (e - s)):
+                shares.append((rel, both / (e - s), evidence or f"{d}:{s}-{e}"))
+        topics = sorted({x for rel, _, x in shares if rel >= threshold})
+        found |= {*topics}
+        if shares:
+            rows.append((item, *max(shares)[:2], topics or None))
+    places = {}
+    for d, s, e, rel, evidence in spans:
+        if rel >= threshold and (evidence or f"{d}:{s}-{e}") not in found:
+            places.setdefault(evidence or f"{d}:{s}-{e}", []).append((f"{d}:{s}-{e}", rel))
+    for evidence, of_it in places.items():
+        lost.setdefault(min(of_it)[0], []).append((max(rel for _, rel in of_it), evidence))
+    for place, several in lost.items():
+        rows.append((place, max(several)[0], 0.0, sorted(x for _, x in several)))
+    return sorted(rows)
+
+
+def random_collections(random, count):
+    """Chunks (id, document, start, end) and graded spans, many of them beyond all chunks."""
+    collections = []
+    for number in range(count):
+
+        def place(last, number=number):
+            return f"{number}.{random.randrange(2)}", *sorted(random.sample(range(last), 2))
+
+        chunks = {place(12) for _ in range(random.randrange(1, 4))}
+        places = [place(30) for _ in range(random.randrange(1, 4))]
+        spans = [(*random.choice(places), random.choice((0, 1, 3)), random.choice((None, *"xyz")))
+                 for _ in range(random.randrange(1, 6))]  # fmt: skip
+        named = [(f"c{number}-{n}", *chunk) for n, chunk in enumerate(sorted(chunks))]
+        collections.append((named, spans))
+    return collections

@@ -62,6 +62,11 @@ class CorrectedSample(Sample):
         return 0.0
 
     @property
+    def exact_p(self) -> float:
+        """None, for the same reason."""
+        return 1.0
+
+    @property
     def constant(self) -> bool:
         """Whether the corrected mean has no error."""
         return self.error <= self.rounding

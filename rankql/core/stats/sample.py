@@ -183,6 +183,24 @@ class Sample:
         return min(1.0, 2.0 ** (1 - self.differing))
 
     @property
+    def exact_p(self) -> float:
+        """McNemar's exact p of gains and losses of 1, such as those of hits; 1 of other samples.
+
+        Two-sided: twice the share of patterns of signs with as few losses, or as few gains. Of
+        clusters, weights, or a known range in which larger losses are possible, it is 1.
+        """
+        largest, sizes = max(-self.lowest, self.highest), np.abs(self.values)
+        plain = self.clusters is None and self.weights is None
+        if not plain or 1 < largest < math.inf or not len(sizes):
+            return 1.0
+        if np.minimum(sizes, np.abs(sizes - 1)).max() > self.rounding:
+            return 1.0
+        from scipy import special
+
+        up, _, down = self.signs
+        return min(1.0, 2 * float(special.bdtr(min(up, down), up + down, 0.5)))
+
+    @property
     def moments(self) -> Moments:
         """What the interval of the mean needs."""
         least, most = float(self.values.min()), float(self.values.max())

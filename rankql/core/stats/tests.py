@@ -178,16 +178,19 @@ class Randomisation(PairedTest):
 class SkewedStudent(PairedTest):
     """Student's t, widened for skewed differences: p is the level at which its interval ends at 0.
 
-    Equal differences have an interval if their range is known: see `constant_interval`.
+    Equal differences have an interval if their range is known: see `constant_interval`. Of gains
+    and losses of 1, p is McNemar's exact one if that is smaller: p of t rises again if most
+    queries gain, as the few others make the differences skewed.
     """
 
     label = "paired t test widened for skewness"
 
     def explain_untestable(self, sample: Sample) -> str:
-        """Equal values, even 0, have an interval only if their range is known."""
+        """Equal values, even 0, have an interval only if their range is known; 1 has an exact p."""
         reason = super().explain_untestable(sample)
         if reason in ("", ZERO_VARIANCE) and sample.constant:
-            return "" if math.isfinite(sample.highest - sample.lowest) else ZERO_VARIANCE
+            known = math.isfinite(sample.highest - sample.lowest)
+            return "" if known or (not self.of_mean and sample.exact_p < 1) else ZERO_VARIANCE
         return reason
 
     def test(self, sample: Sample, alpha: float) -> tuple[float, Interval]:
@@ -212,6 +215,17 @@ class SkewedStudent(PairedTest):
             elif nearest(math.log(p)) < 0:
                 p = math.exp(brentq(nearest, math.log(p), math.log(largest)))
         return p, moments.widened(self.varied_interval(sample, alpha), alpha)
+
+    def apply_to_zero(self, sample: Sample, alpha: float) -> TestResult:
+        """The same; where only McNemar's exact test rejects 0, the interval ends just beyond it."""
+        result, exact = super().apply_to_zero(sample, alpha), sample.exact_p
+        if self.of_mean or result.p is None or result.p <= exact:
+            return result
+        lo, hi = result.lo, result.hi
+        if exact <= alpha and lo is not None and hi is not None:
+            least = means.ROUNDING / 2  # printed as 0
+            lo, hi = (max(lo, least), hi) if sample.mean > 0 else (lo, min(hi, -least))
+        return replace(result, p=exact, lo=lo, hi=hi)
 
     def varied_p(self, sample: Sample) -> float:
         """p of values that differ."""
@@ -287,7 +301,7 @@ def _constant_p(sample: Sample) -> float:
     """The level at which the interval of equal values, by `constant_interval`, ends at 0."""
     mean = sample.mean
     end = sample.lowest if mean > 0 else sample.highest
-    share = end / (end - mean) if mean else 1.0
+    share = end / (end - mean) if mean and math.isfinite(end) else 1.0
     return float(min(1.0, 2 * max(0.0, share) ** sample.moments.n))
 
 

@@ -48,8 +48,8 @@ def span_judgments(
 
     A chunk is judged for a query if it covers a span of it, with the highest grade of these spans.
     `share` is how much of that span it has, and `subtopics` lists the relevant spans, or their
-    evidence, for STREC and alpha_nDCG. A relevant span that no chunk covers is a row of its own,
-    with its place as the item, so that its query counts it as not found.
+    evidence, for STREC and alpha_nDCG. A relevant span that no chunk covers is a row with its
+    place as the item, so that its query counts it as not found.
 
     Parameters
     ----------
