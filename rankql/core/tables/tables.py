@@ -328,6 +328,23 @@ class Table:
         require(not self.columns[name].startswith("INTERVAL"), interval)
 
 
+def describe_roles(roles: Mapping[str, str]) -> list[str]:
+    """What was read, for people.
+
+    Nothing is said of a column that is called like its role, unless it had a rival.
+    """
+    unused = any(isinstance(x, Unused) for x in roles.values())
+    rivals = {"pos", "score"} if {"pos", "score"} <= roles.keys() and not unused else {}
+    used = []
+    for role, x in roles.items():
+        if role == CHOSEN:
+            used.append(f"{role}, pass {x} to name them")
+        elif (x != role or role in rivals) and role != UNREAD:
+            name = f"({x})" if ", " in x and "(" not in x else x
+            used.append(name if isinstance(name, Unused) else f"{role} = {name}")
+    return used
+
+
 def require_named(columns: Mapping[str, Mapping[str, str]]) -> None:
     """Refuse columns that values decided: with other data, others may match."""
     for label, roles in columns.items():

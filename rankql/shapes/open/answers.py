@@ -10,6 +10,7 @@ import polars as pl
 
 from rankql.core.base import column_names
 from rankql.core.base.column_names import RELEVANT, RETRIEVED, ROLES, find_name, list_side, squash
+from rankql.core.base.errors import BY_HAND
 from rankql.shapes.open import plain
 from rankql.shapes.open.plain import DICTS
 
@@ -43,10 +44,11 @@ _SCORES = ("_score", "score", "relevance", "text_match")
 def hint_of(label: str) -> str:
     """What to pass as the run, or as the judgments."""
     if label == "qrels":
-        return "Pass {query: {item: grade}}, or {query: [relevant items]}"
-    return (
-        "Pass {query: {item: score}}, {query: [items in order]}, or {name: run} for several systems"
-    )
+        hint = "Pass {query: {item: grade}}, or {query: [relevant items]}"
+    else:
+        hint = "Pass {query: {item: score}}, {query: [items in order]}, or {name: run} for several "
+        hint += "systems"
+    return f"{hint}. See {BY_HAND('loop')}"
 
 
 def _hits(rows: Iterable[_Hit], label: str) -> Rows:

@@ -29,7 +29,7 @@ from rankql.core.metrics.macros import quote
 from rankql.core.stats.means import ROUNDING
 from rankql.core.tables.frames import register_frame
 from rankql.core.tables.private import private_connection
-from rankql.core.tables.tables import CHOSEN, UNREAD, Unused
+from rankql.core.tables.tables import UNREAD, describe_roles
 
 # Means have four decimals. Metrics with values from 100 on, such as revenue, have two.
 DECIMALS, FEW_DECIMALS, LARGE = 4, 2, 100
@@ -251,17 +251,7 @@ class MeansResult(TableResult):
         """The conventions, the columns and the weights."""
         tables: dict[str, list[str]] = {}
         for label, roles in self.columns.items():
-            # Nothing is said of a column that is called like its role, unless it had a rival.
-            unused = any(isinstance(x, Unused) for x in roles.values())
-            rivals = {"pos", "score"} if {"pos", "score"} <= roles.keys() and not unused else {}
-            used = []
-            for role, x in roles.items():
-                if role == CHOSEN:
-                    used.append(f"{role}, pass {x} to name them")
-                elif (x != role or role in rivals) and role != UNREAD:
-                    name = f"({x})" if ", " in x and "(" not in x else x
-                    used.append(name if isinstance(name, Unused) else f"{role} = {name}")
-            if used:
+            if used := describe_roles(roles):
                 tables.setdefault(", ".join(used), []).append(label)
         named = [f"{text.join_words(labels)}: {x}" for x, labels in tables.items()] or ["as named"]
         others = [f"{name} = {x}" for name, x in self.meta.canonical.items()
