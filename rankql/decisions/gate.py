@@ -14,8 +14,7 @@ import polars as pl
 from rankql.core.base import errors, text
 from rankql.core.base.writing import remember_inputs
 from rankql.core.evaluation.evaluate import evaluate_request
-from rankql.core.evaluation.plan.meta import MEAN_OF_SLICES, average_slices
-from rankql.core.evaluation.plan.pooling import APART, POOLED
+from rankql.core.evaluation.plan.meta import APART, MEAN_OF_SLICES, POOLED, average_slices
 from rankql.core.evaluation.result.result import Result
 from rankql.core.metrics.macros import MISSING
 from rankql.core.tables.request import (

@@ -13,8 +13,7 @@ from typing import Any, TypeAlias
 from rankql.core.base import text
 from rankql.core.base.errors import RankqlError, describe_unknown, parse_number
 from rankql.core.evaluation.checks.record import UNREAD_GRADES
-from rankql.core.evaluation.plan.meta import MEAN_OF_SLICES
-from rankql.core.evaluation.plan.pooling import APART, POOLED
+from rankql.core.evaluation.plan.meta import APART, MEAN_OF_SLICES, POOLED
 from rankql.core.evaluation.result.result import Result
 from rankql.core.metrics import parse
 from rankql.core.metrics.metric_record import Metric

@@ -22,9 +22,9 @@ from rankql.core.base.errors import require
 from rankql.core.base.text import Note
 from rankql.core.evaluation.means import means
 from rankql.core.evaluation.plan.evaluation import Evaluation
-from rankql.core.evaluation.plan.meta import MISSED, Meta, left_out_if
+from rankql.core.evaluation.plan.meta import APART, MISSED, Meta, left_out_if
 from rankql.core.evaluation.plan.plan import plan_metrics, resolve_conventions
-from rankql.core.evaluation.plan.pooling import ALONE, APART, REMEDY
+from rankql.core.evaluation.plan.pooling import ALONE, REMEDY
 from rankql.core.evaluation.result.means_result import MeansResult
 from rankql.core.evaluation.result.result import Result
 from rankql.core.metrics.macros import MISSING, quote

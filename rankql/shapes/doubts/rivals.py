@@ -111,9 +111,12 @@ def times_of_rankings(pair: Pair) -> Iterator[str]:
     A time of each item is another one in most rows.
     """
     run, roles = pair.run, pair.run.table.roles
-    if pair.qrels is not None or run.table.lists or "query" in pair.named or "item" not in roles:
+    order = roles.get("pos", roles.get("score"))
+    if pair.qrels is not None or run.table.lists or "query" in pair.named or order is None:
         return
-    grade, place = (run.table.number(x) for x in ("rel", "pos" if "pos" in roles else "score"))
+    if not {"item", "rel"} <= {*roles}:
+        return
+    grade, place = (run.table.number_or_null(x) for x in (roles["rel"], order))
     for name, (value, kind) in run.free.items():
         if not (says(name, "time") and (is_id(kind) or kind.startswith(("DATE", "TIME")))):
             continue

@@ -62,7 +62,7 @@ def possible_grades(pair: Pair) -> Sequence[str]:
         words = (
             f"are the values of {join_words(ids)}, which the run has as items, the judged items?"
         )
-        raise Question(side.note(words), [pair.named_items(qrels=x) for x in ids])
+        raise Question(side.note(words), [{"item": x} for x in ids])
     texts, filled, blank, graded = list[str](), list[Call](), list[Call](), False
     for x in sorted(doubtful, key=lambda x: says(x.rpartition(".")[2], "event")):
         value, kind = free[x]

@@ -21,10 +21,9 @@ from rankql.core.evaluation.checks import attributes
 from rankql.core.evaluation.checks.counters import describe_chunk, format_examples
 from rankql.core.evaluation.checks.duplicates import find_repeated
 from rankql.core.evaluation.checks.record import Check, Evidence, Facts
+from rankql.core.evaluation.plan import meta
 from rankql.core.evaluation.plan.columns import validate_numbers
-from rankql.core.evaluation.plan.meta import BOTH, compared_value, left_out_if, undefined_value
 from rankql.core.evaluation.plan.plan import NO_GRADES
-from rankql.core.evaluation.plan.pooling import APART
 from rankql.core.evaluation.query.ties import WITHOUT_GRADES
 from rankql.core.metrics.all_metrics import NO_GAIN, NO_RELEVANT_ITEM
 from rankql.core.metrics.macros import MISSING, literal, quote
@@ -311,7 +310,7 @@ def _unanswerable(evidence: Evidence) -> Iterable[Facts]:
     others = [
         m.name for m in evaluation.metrics
         if m.record and m.record.undefined != "never" and m.record.if_silent is None
-        and undefined_value(m.name, vars(evaluation.conventions)) is None
+        and meta.undefined_value(m.name, vars(evaluation.conventions)) is None
     ]  # fmt: skip
     for total, count in evaluation.run_sql(sql):
         leave = f"leave{'s' * (len(others) == 1)} {'it' if count == 1 else 'them'} out; "
@@ -326,7 +325,7 @@ def _without_worst(evidence: Evidence) -> Iterable[Facts]:
     absent, rules = values.filter(pl.col(MISSING)), vars(evaluation.conventions)
     system = pl.col("system") if "system" in values.columns else pl.lit("")
     for metric in evaluation.metrics:
-        left_out = left_out_if(metric.name, rules) == BOTH
+        left_out = meta.left_out_if(metric.name, rules) == meta.BOTH
         if left_out and (n := absent[metric.name].null_count()):
             counts = absent.group_by(system, maintain_order=True).agg(
                 pl.col(metric.name).null_count(), pl.len()
@@ -406,7 +405,7 @@ def _retrieved_only(evidence: Evidence) -> Iterable[Facts]:
     ranked = evidence.counters.ranked
     cut = max((x.longest for x in ranked), default=0)
     full = sum(x.placed for x in ranked) == sum(x.rows for x in ranked) == cut * rankings > rankings
-    apart = any(Note.of(x).kind == APART for x in evaluation.session.notes)
+    apart = any(Note.of(x).kind == meta.APART for x in evaluation.session.notes)
     if full and (apart or not inputs.many):
         yield facts | {"place": "score", "call": "pass judgments: qrels="}
 
@@ -466,7 +465,7 @@ def _other_counts(evidence: Evidence) -> Iterable[Facts]:
     """Metrics whose means are over more queries in one system than in another."""
     evaluation = evidence.evaluation
     names, meta = evaluation.names, evaluation.make_meta()
-    compared = (compared_value(name, meta) for name in names)
+    compared = (meta.compared_value(name, meta) for name in names)
     rows = evidence.values.select("system", *compared).group_by("system").agg(pl.all().count())
     for name in names if len(rows) else ():
         counts = rows.sort(name, "system")["system", name].rows()

@@ -18,7 +18,6 @@ from rankql.core.base.errors import Question, RankqlError, require
 from rankql.core.base.text import format_queries
 from rankql.core.evaluation.plan.columns import validate_columns
 from rankql.core.evaluation.plan.evaluation import Evaluation
-from rankql.core.evaluation.plan.pooling import pool_grades
 from rankql.core.evaluation.query.readable import require_compatible
 from rankql.core.evaluation.query.ties import resolve_ties
 from rankql.core.metrics.conventions import PROFILES, Conventions
@@ -100,7 +99,10 @@ def read_rankings(
         inputs, left_out = leave_out_unjudged(session, inputs)
         require(all(each.judged for each in left_out), NO_GRADES)
         inputs = replace(inputs, left_out=left_out)
-    inputs = pool_grades(session, inputs, rules)
+    if inputs.qrels is None and (inputs.system is not None or len(inputs.runs) > 1):
+        from rankql.core.evaluation.plan.pooling import pool_grades  # for several systems alone
+
+        inputs = pool_grades(session, inputs, rules)
     for door in DOORS["rankings"]:
         if door.applies(inputs, request):
             inputs = door.load()(session, inputs, request)

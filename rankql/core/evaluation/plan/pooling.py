@@ -13,6 +13,7 @@ from dataclasses import replace
 from rankql.core.base.errors import RankqlError
 from rankql.core.base.text import Note, format_count, has_or_have, join_words
 from rankql.core.evaluation.plan.columns import validate_numbers
+from rankql.core.evaluation.plan.meta import APART, POOLED
 from rankql.core.metrics.conventions import PROFILES
 from rankql.core.metrics.macros import INTERNAL_PREFIX, literal, quote
 from rankql.core.tables.inputs import Inputs
@@ -43,9 +44,6 @@ _TWO = "{rel} - {low} > 1e-6 * greatest(abs({rel}), abs({low}))"
 _FACTS = f"""count_if({{shared}}), count_if({{shared}} AND {{rel}} > 0), count_if({_TWO}),
     min(({{query}}, {{low}}::DOUBLE, {{rel}}::DOUBLE)) FILTER ({_TWO}), count_if(NOT {{shared}}),
     coalesce(sum({{null}}), 0)::BIGINT"""
-# The kinds of the note. The second is a warning if systems show other items in most queries, and
-# share no relevant one.
-POOLED, APART = "grades-pooled", "grades-apart"
 ALONE = "each system is measured against the items that it shows itself"
 REMEDY = "To count those of all systems, pass judgments: qrels="
 
@@ -60,12 +58,12 @@ def pool_grades(session: Session, inputs: Inputs, rules: RankingRules) -> Inputs
         return inputs
     whole, rows = all(table.integer("rel") for table in runs.values()), list[str]()
     for name, table in runs.items():
-        fields = inputs.fields(table, name)
-        fields |= {"rel": table.integer("rel") or ""} if whole else {}
         try:
+            fields = inputs.fields(table, name)
             validate_numbers(session, table, ("rel",))
         except RankqlError:
             return inputs  # for whoever reads it
+        fields |= {"rel": table.integer("rel") or ""} if whole else {}
         columns = (f"{fields[x]} AS {x}" for x in ("system", "query", "item", "rel"))
         rows.append(f"SELECT {', '.join(columns)} FROM {table.sql}")
     every = f"({' UNION ALL '.join(rows)})"
