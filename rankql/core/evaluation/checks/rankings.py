@@ -464,14 +464,14 @@ def _beyond_k(evidence: Evidence) -> Iterable[Facts]:
 def _other_counts(evidence: Evidence) -> Iterable[Facts]:
     """Metrics whose means are over more queries in one system than in another."""
     evaluation = evidence.evaluation
-    names, meta = evaluation.names, evaluation.make_meta()
-    compared = (meta.compared_value(name, meta) for name in names)
+    names, own = evaluation.names, evaluation.make_meta()
+    compared = (meta.compared_value(name, own) for name in names)
     rows = evidence.values.select("system", *compared).group_by("system").agg(pl.all().count())
     for name in names if len(rows) else ():
         counts = rows.sort(name, "system")["system", name].rows()
         (fewest, count), (most, highest) = counts[0], counts[-1]
         if count < highest:
-            lacks = len(evidence.values) < len(rows) * evidence.values[meta.query].n_unique()
+            lacks = len(evidence.values) < len(rows) * evidence.values[own.query].n_unique()
             counted = lacks and rule(vars(evaluation.conventions), "missing", name) == "zero"
             yield {"name": name, "count": count, "fewest": fewest, "most": most,
                    "highest": highest, "compared": _COUNTED if counted else COMPARED}  # fmt: skip
