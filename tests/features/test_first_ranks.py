@@ -14,7 +14,7 @@ from support.parameters import few
 TOPICS = [f"t{n}" for n in range(24)]
 FOUND = [2] * 24
 BETTER = [1] * 22 + [None] * 2
-CALL = "pass\n    rel='1', pos='firstRelevantRank'\nmetrics='RR', or a limit on RR"
+CALL = "by RR, pass\n    rel='1', pos='firstRelevantRank'\nTo read the ranks"
 
 
 def frame(ranks, name="firstRelevantRank"):

@@ -229,12 +229,10 @@ def first_rank_error(label: str, name: str, ranks: Sequence[Call] = ()) -> Rankq
 
     ranks: the ranks where some numbers mean no hit.
     """
-    text = (
-        f"{label}: is {name} the rank of the first hit of each query? A mean of ranks leaves out "
-    )
-    text += "queries without a hit. To evaluate, compare or gate, pass "
-    more = ", metrics='RR', or a limit on RR. To read the ranks as they are, pass metrics="
-    more += f"{name!r} to read_values, or to compare with files, or a limit on {name}"
+    text = f"{label}: is {name} the rank of the first hit of each query? A mean of ranks leaves "
+    text += "out queries without a hit. To evaluate, compare or gate by RR, pass "
+    more = f". To read the ranks as they are, pass metrics={name!r} to read_values, or to compare "
+    more += f"with files, or a limit on {name}"
     first, *others = [{"rel": "1", **x} for x in ranks or [{"pos": name}]]
     return RankqlError(advise(text, first, *(x for y in others for x in (", or ", y)), more))
 

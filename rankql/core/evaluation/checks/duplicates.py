@@ -200,7 +200,7 @@ def describe_separator(
     for name in sorted(names, key=lambda name: name not in table.known("query")):
         kind, quoted = table.columns[name], quote(name)
         named = is_id(kind) and column_names.names_part_of_key(name, kind)
-        if named or is_id(kind) or kind.startswith(_TIMES):
+        if is_id(kind) or kind.startswith(_TIMES):
             columns = ", ".join(map(quote, (name, key, table.roles[column])))
             unique = f"count(DISTINCT ({columns})) = count(*)"
             # If each row had a ranking of its own, the column would be that of the items.
