@@ -361,7 +361,8 @@ def test_a_part_is_picked_by_name(write):
     refused(gold, file, match=r"^qrels: in .* part=\[None, 'first'\]$")
     refused(file, gold, part="x", match=r"^run: 'a.json' has no part 'x'. It has 'first', 'sec")
     refused(pl.DataFrame(ROWS), part="x", match="^run: part='x' is for objects and JSON files")
-    refused(file, gold, part=3, match=r"^part must be a name, or those of run and qrels")
+    for part in (3, [["a", "b"], None]):
+        refused(file, gold, part=part, match=r"^part must be a name, or those of run and qrels")
 
 
 def test_rows_win_over_averages(write):

@@ -173,6 +173,7 @@ def remember_inputs(function: Callable[P, T]) -> Callable[P, T]:
             columns, part = keywords.pop("columns", None), keywords.pop("part", None)
             names: Any = [part] if part is None or isinstance(part, str) else part
             named_parts = isinstance(names, list | tuple) and len(names) <= 2
+            named_parts = named_parts and all(isinstance(x, str | None) for x in names)
             require(named_parts, f"part must be a name, or those of run and qrels, not {part!r}")
             bound = signature.bind_partial(*args, **keywords)
             for name in data & bound.arguments.keys():
