@@ -12,10 +12,12 @@ from pathlib import Path
 import duckdb
 import polars as pl
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
 
 import rankql
+from support.components import optional
 from support.parameters import few
+
+shells = optional("IPython.core.interactiveshell")
 
 FRAME = pl.DataFrame({"query": [1, 1], "item": ["a", "b"], "score": [2.0, 1.0]})
 RACES = FRAME.rename({"query": "race_id", "item": "horse_id"})
@@ -76,16 +78,17 @@ def test_causes_and_contexts_stay():
     assert len(files_of(own.value)) > 3 and files_of(own.value)[-1] == Path(__file__).name
 
 
+@pytest.mark.notebooks
 @pytest.mark.parametrize("debug", ["", "1"])
 def test_ipython_shows_lines_of_the_caller(debug, monkeypatch):
     monkeypatch.setenv("RANKQL_DEBUG", debug)
-    shell = InteractiveShell.instance(colors="nocolor")
+    shell = shells.InteractiveShell.instance(colors="nocolor")
     shell.user_ns["call"] = CALLS["evaluate"]
     try:
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             shell.run_cell("call()")
     finally:
-        InteractiveShell.clear_instance()
+        shells.InteractiveShell.clear_instance()
     text = printed.getvalue()
     assert "Question: No query column in run." in text and "\n    query='...'" in text
     assert ("evaluate.py" in text) == bool(debug)
