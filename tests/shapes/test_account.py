@@ -196,7 +196,7 @@ ASKED = [
                    "gains": [f"[{i % 3}]" for i in range(40)]}), None, {}, "rel='gains'"),
     (RANKED, pl.DataFrame({"query": QUERIES, "doc_id": RELEVANT.values(),
                            "rel": [[1 + i % 3] for i in range(40)]}), {},
-     "item='doc_id', rel='rel'"),
+     "item=['item', 'doc_id'], rel='rel'"),
     (SCORED, BARE.with_columns(kept=numbers(BARE) % 2 == 0), {}, "rel='kept'"),
     (PLACED, GOLD, {"score": "rank"}, "pos='rank' descending=True"),
     (PLACED.with_columns(rank=pl.col("rank") - 1), GOLD, {"score": "rank"}, "pos='rank + 1'"),

@@ -27,7 +27,7 @@ from rankql.core.tables.request import RankingRules, Request, SpanOptions
 from rankql.core.tables.session import Session
 from rankql.core.tables.tables import Runs, Table, is_nested, quote_name
 from rankql.shapes.ask.listing import list_columns
-from rankql.shapes.ask.pairs import FEW_QUERIES, find_pairs, name_lists
+from rankql.shapes.ask.pairs import FEW_QUERIES, find_pairs, name_lists, name_texts
 from rankql.shapes.ask.structure import known_columns, name_by_structure
 from rankql.shapes.ask.trials import as_question, has_matches, is_open, verified
 from rankql.shapes.choose.paths import find_paths
@@ -72,6 +72,8 @@ def offer_calls(
         if runs:
             asked.calls += find_pairs(opened[0], tables["qrels"], options["query"], item)
         asked.calls = asked.calls or name_lists(opened, item)
+    elif lacks_ids and readable and runs and isinstance(asked.blanks.get("item"), list):
+        asked.calls += name_texts(opened[0])
     if isinstance(item, list | tuple) and len(item) == 2:  # the question is about the first
         asked.calls = [
             {x: [y, item[1]] if x == "item" and isinstance(y, str) else y for x, y in call.items()}

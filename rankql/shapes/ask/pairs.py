@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import product
+from itertools import permutations, product
 from typing import Any, NamedTuple, TypeAlias
 
 from rankql.core.base.column_names import (
@@ -102,6 +102,14 @@ def name_lists(tables: Sequence[Table], item: Any) -> list[Call]:
         names = [x.name for x in paths if not name or name in (x.name, x.column)]
         calls += [{"item": x} for x in (*filter(partial(is_map, table), table.columns), *names)]
     return calls
+
+
+def name_texts(table: Table) -> list[Call]:
+    """Calls that name two columns of texts of lists, such as '[1, 2]'."""
+    texts = [x for x in table.own_columns if is_text(table.columns[x])]
+    lists = [x for x in texts if table.value(f"bool_and({quote(x)} ^@ '[')")]
+    pairs = sorted(permutations(lists, 2), key=lambda x: list_side(x[0]) == "qrels")
+    return [{"item": [*x]} for x in pairs]
 
 
 def _is_known(run: Table, qrels: Table | None, one: str, other: str) -> bool:
