@@ -286,7 +286,7 @@ ERRORS = {
     "eval one.run qrels --weight": "Option '--weight' requires an argument",
     "eval one.run ./one.run qrels": "Name each run: NAME=PATH",
     "compare one.run two.run qrels --test student": "Unknown test 'student'",
-    "eval distances.csv odd.csv": "Pass --descending or --ascending",
+    "eval distances.csv odd.csv": "Pass one of:\n    --descending\n    --ascending\n",
     "eval twice.csv judged.csv": "pass the column of the systems: --system\n",
     "eval": "Missing argument",
     "eval one.run qrels -o ''": "is not a regular file",
@@ -318,7 +318,8 @@ def test_errors_are_one_line_in_the_words_of_the_command_line(files, arguments):
     out, err = run(files, arguments, code=2)
     assert ERRORS[arguments] in err and out == ""
     if err.startswith("rankql: "):
-        assert err.count("\n") == 1
+        words = [x for x in err.splitlines() if x and not x.startswith("    --")]
+        assert len(words) <= 1 + err.count("\n    --")  # each call has a line of its own
         assert not re.search(r"\b(rel|query|system)=", err)
 
 
