@@ -2261,7 +2261,7 @@ CREATE OR REPLACE MACRO rankql_time(value, name) AS
 -- The age of an item when it was shown: in days if the times are timestamps, NULL if one of them is unknown. Its first condition
 -- checks both, once: each check adds 2 ms of planning.
 CREATE OR REPLACE MACRO rankql_item_age(created_at, shown_at) AS
-    CASE WHEN rankql_time(created_at, 'created_at') + rankql_time(shown_at, 'shown_at') IS NULL THEN NULL
+    CASE WHEN coalesce(rankql_time(created_at, 'created_at'), 1) + coalesce(rankql_time(shown_at, 'shown_at'), 1) > 0 THEN NULL
          WHEN rankql_is_time(created_at) <> rankql_is_time(shown_at)
          THEN rankql_fail('created_at and shown_at must be of one kind, timestamps or numbers, not ' || typeof(created_at) || ' and '
                     || typeof(shown_at) || left(rankql_text(created_at), 0))

@@ -223,7 +223,7 @@ def test_grade_events_of_files_tables_and_frames(options, tmp_path):
         ({"grades": 3}, "grades must be a dict of event: grade, not a int"),
         ({"grades": {1: 1, "1": 2}}, "grades must name an event once, as text, not .*"),
         ({"how": object()}, "how must be 'max' or 'sum', not .*"),
-        ({"query": None}, "No query column in log: .*"),
+        ({"query": None}, r"(?s)No query column in log\..*"),
         ({"unknown": object()}, "unknown must be a grade or 'error', not .*"),
         ({"until": object()}, "until must be a finite number, as moment is, not <object .*"),
         ({"until": 3, "within": "3"}, "within must be a number above 0, as moment is .*, not 3"),

@@ -37,7 +37,7 @@ TABLE = [
      {"rel": "3 * bought + 1 * seen"}),
     (RUN, ITEMS.rename({"item": "corpus-id"}).with_columns(score=pl.Series([1.5, 0.5, 1.0])), {},
      "or rel='score'", {"rel": "score"}),
-    (RUN, ITEMS[[0, 2]].with_columns(n=pl.Series([1, 2])), {}, "rel='n' rel='1'", {"rel": "1"}),
+    (RUN, ITEMS[[0, 2]].with_columns(n=pl.Series([1, 2])), {}, "rel='1' rel='n'", {"rel": "1"}),
     (LISTS.rename({"found": "retrieved"}), None, {}, "pass qrels=", {"qrels": QRELS}),
     (LISTS.select("query", retrieved="found", relevant=OBJECTS), None, {},
      "Pass one of: rel='relevant.my'", {"rel": "relevant.my"}),

@@ -331,7 +331,7 @@ class Table:
 def describe_roles(roles: Mapping[str, str]) -> list[str]:
     """What was read, for people.
 
-    Nothing is said of a column that is called like its role, unless it had a rival.
+    Nothing is reported of a column that is called like its role, unless it had a rival.
     """
     unused = any(isinstance(x, Unused) for x in roles.values())
     rivals = {"pos", "score"} if {"pos", "score"} <= roles.keys() and not unused else {}

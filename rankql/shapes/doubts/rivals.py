@@ -86,7 +86,7 @@ def _splits_queries(pair: Pair, name: str, other: str) -> bool:
 
 
 def ids_beside_lists(pair: Pair) -> Sequence[str]:
-    """One id where the judged list is NULL: a column that is never filled beside it."""
+    """One id where the judged list is NULL: a column that is never filled with it."""
     side, run = pair.qrels, pair.run
     if side is None or not side.column or "item" in pair.named or not side.kind.endswith("[]"):
         return ()

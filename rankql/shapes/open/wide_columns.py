@@ -34,7 +34,7 @@ def fold_columns(table: Table) -> Table:
     for stem, names in stems.items():
         first, kinds = min(names), {table.columns[name] for name in names.values()}
         words = "|".join(re.escape(x.lower()) for x in names.values())
-        alone = re.search(rf"\b({words})\b", table.session.mentioned or "")
+        alone = stem and re.search(rf"\b({words})\b", table.session.mentioned or "")
         if alone or find_name([stem], "query"):  # the caller names one of them
             continue
         if len(names) < 2 or first > 1 or max(names) != first + len(names) - 1:
