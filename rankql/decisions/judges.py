@@ -429,7 +429,7 @@ def _read_labels(
             calls = [x for x in error.calls if {x.get("query"), x.get("item")}.isdisjoint(graded)]
             calls = [call for call in calls if call.get("rel") != "1"]
             error.calls, error.others = (calls, []) if calls else (error.calls, error.others)
-            error.name_argument("rel", argument)
+        error.name_argument("rel", argument)
         raise
     if is_text(table.columns[table.roles["rel"]]):
         refuse_labels(session, table, column=False)

@@ -448,7 +448,9 @@ def test_two_tables_with_names_of_their_own(human, llm):
         assert agreement(judges(judge, people, **key)) == expected
         assert agreement(judges(judge, people, **key, rel=human)) == expected
     else:
-        with pytest.raises(RankqlError, match="rel='a': no column of that name in judge 'llm'"):
+        with pytest.raises(
+            RankqlError, match="judge_rel='a': no column of that name in judge 'llm'"
+        ):
             judges(judge, people, **key, rel=human)
 
 

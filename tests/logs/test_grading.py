@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 from datetime import UTC, date, datetime, timedelta
 
 import duckdb
@@ -214,6 +215,12 @@ def test_grade_events_of_files_tables_and_frames(options, tmp_path):
         assert_frame_equal(result, expected, abs_tol=1e-14, rel_tol=1e-14)
 
 
+NO_QUERY = re.escape(
+    "No query column in log.\n\nPass one of:\n"
+    "    query='event'\n    query='docno'\n    query='who'\n\nFound: who, item, event, time, docno"
+)
+
+
 @few(4)(
     ("options", "message"),
     [
@@ -223,7 +230,7 @@ def test_grade_events_of_files_tables_and_frames(options, tmp_path):
         ({"grades": 3}, "grades must be a dict of event: grade, not a int"),
         ({"grades": {1: 1, "1": 2}}, "grades must name an event once, as text, not .*"),
         ({"how": object()}, "how must be 'max' or 'sum', not .*"),
-        ({"query": None}, r"(?s)No query column in log\..*"),
+        ({"query": None}, NO_QUERY),
         ({"unknown": object()}, "unknown must be a grade or 'error', not .*"),
         ({"until": object()}, "until must be a finite number, as moment is, not <object .*"),
         ({"until": 3, "within": "3"}, "within must be a number above 0, as moment is .*, not 3"),

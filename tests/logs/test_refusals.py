@@ -46,7 +46,12 @@ SCORE = ". If it is a score, rank by it first, as ndcg_by_score does"
 SHARED = "several items share a position.*"
 GIVEN = "propensity must be given where an item was shown. Estimate it, or leave out such rows"
 SEVERAL = "{} must be the same in all rows of a query and item: item a of query 1 has several"
-TEXT = r" must be a number, not text\. Cast it first(\. Times: .*)?"
+# The macros say more than the functions of polars.
+IN_SQL = re.escape(
+    ". Times: row_number() OVER (PARTITION BY query ORDER BY shown_at) in a subquery, or "
+    "epoch(shown_at) as the score. Ids and words: click_id IS NOT NULL, or CASE"
+)
+TEXT = rf" must be a number, not text\. Cast it first({IN_SQL})?"
 TIMED = {"moment": "t", "unknown": 1}
 PREDICTED, EXAMINED = {"predicted": "predicted"}, {"examination": "examination"}
 CHANCES = [
