@@ -23,7 +23,7 @@ from rankql.core.tables.tables import Table, format_mapping, is_nested, is_numbe
 
 # Grades have at most so many values, from 0; of more among the first rows, a column has none.
 LEVELS, _FIRST_ROWS = 10, 20_000
-# A property of items has one value for each, which shows if so many stand in two queries.
+# A property of items has one value for each, which shows if two queries have so many.
 _REPEATED = 0.1
 # Words of grades, of which one is enough.
 _GRADES = {

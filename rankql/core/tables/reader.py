@@ -131,6 +131,11 @@ class Reader:
         """The first value of such a query."""
         return self.rows(sql)[0][0]
 
+    def mentions(self, *names: str) -> bool:
+        """Did the caller write one of these names of columns, as a word?"""
+        words = "|".join(re.escape(x.lower()) for x in names)
+        return bool(re.search(rf"\b({words})\b", self.mentioned or ""))
+
     def keeps_order(self) -> bool:
         """Do copied rows keep their order? The user may say that none matters."""
         return self._settings[1]

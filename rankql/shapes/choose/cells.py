@@ -137,11 +137,8 @@ def find_maps(table: Table, names: Sequence[Any], others: str) -> list[str]:
         fields = fields_of(kind) if has_numbers(kind) and not has_numbers_of_ids(name, kind) else {}
         if fields and COLUMN_NAMES.isdisjoint(map(squash, fields)) and f"{name}." not in others:
             lacks = " OR ".join(f"{x.of(quote(name))} IS NULL" for x in fields.values())
-            maps += (
-                [name]
-                if name in names or table.has_row(f"{quote(name)} IS NOT NULL AND ({lacks})")
-                else []
-            )
+            if name in names or table.has_row(f"{quote(name)} IS NOT NULL AND ({lacks})"):
+                maps.append(name)
     return maps
 
 

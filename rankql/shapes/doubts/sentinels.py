@@ -61,15 +61,10 @@ _TEXT = "{name} is {value} in {count:#row}, unlike all others"
 _REMEDY = "If it says that nobody rated, pass {call}, which counts {count:it|them} as unjudged"
 CHECKS = (
     Check(
-        "sentinels",
-        "evaluation",
-        "note",
-        _TEXT,
-        _sentinels,
-        f"{{table}}: {_TEXT}. {_REMEDY}",
+        "sentinels", "evaluation", "note", _TEXT, _sentinels, f"{{table}}: {_TEXT}. {_REMEDY}",
         f"{_REMEDY}.",
     ),
-)
+)  # fmt: skip
 _PADDED = "{name} is -1 in {count:#row}, above other items in {queries:#query}"
 _LEFT_OUT = "It looks like padding, which takes the places of items. {remedy}"
 PADDING = (

@@ -176,7 +176,7 @@ def _read_roles(reader: Reader, sql: str, columns: Sequence[str]) -> str:
 
     The score is a number. One that DOUBLE rounds, or that only DuckDB reads, is an error.
     """
-    others = reader.mentioned is None or re.search(r"\b(q0|rank|tag)\b", reader.mentioned)
+    others = reader.mentioned is None or reader.mentions("q0", "rank", "tag")
     if columns != _RUN or others:
         return sql
     unread = "contains(score, '_') OR (strlen(score) > 15 AND NOT contains(score, '.'))"

@@ -33,13 +33,13 @@ def fold_columns(table: Table) -> Table:
     ids, numbers = dict[str, list[str]](), dict[str, list[str]]()
     for stem, names in stems.items():
         first, kinds = min(names), {table.columns[name] for name in names.values()}
-        words = "|".join(re.escape(x.lower()) for x in names.values())
-        alone = stem and re.search(rf"\b({words})\b", table.session.mentioned or "")
-        if alone or find_name([stem], "query"):  # the caller names one of them
+        if find_name([stem], "query"):
             continue
         if len(names) < 2 or first > 1 or max(names) != first + len(names) - 1:
             continue
         if not same_kind([*kinds - {'"NULL"'}] or ["VARCHAR"]):
+            continue
+        if stem and table.session.mentions(*names.values()):  # the caller names one of them
             continue
         texts = all(is_text(kind) or kind.endswith(("INT", "INTEGER", '"NULL"')) for kind in kinds)
         called = find_name([stem], "score", "rel")

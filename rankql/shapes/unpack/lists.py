@@ -143,15 +143,13 @@ class _Lists:
             self.columns = {**self.columns, "query": None, "item": None}
         if not column:
             return runs, table, self.columns
-        rel, fields = (
-            self.columns.get("rel"),
-            "|".join(map(re.escape, fields_of(table.columns[column]))),
-        )
+        rel, fields = self.columns.get("rel"), fields_of(table.columns[column])
         if isinstance(rel, list | tuple) and isinstance(rel[0], str):
             self.columns = {**self.columns, "rel": (rel[0].removeprefix(f"{column}."), *rel[1:])}
         elif isinstance(rel, str) and fields and not find_field(table, column, rel):
             # In an expression, the fields of the list are columns.
-            prefix = rf"\b{re.escape(column)}\.(?=({fields})\b)"
+            names = "|".join(map(re.escape, fields))
+            prefix = rf"\b{re.escape(column)}\.(?=({names})\b)"
             self.columns = {**self.columns, "rel": re.sub(prefix, "", rel)}
         return runs, self._read_judged(judged), self.columns
 

@@ -384,8 +384,11 @@ def _ratings(evidence: Evidence) -> Iterable[Facts]:
 
 def _fractions(evidence: Evidence) -> Iterable[Facts]:
     """Grades between 0 and 1, which a binary metric counts as not relevant."""
-    source = evidence.inputs.judging_cte
-    if not [*_ratings(evidence)]:  # which names them
+    source, small = (
+        evidence.inputs.judging_cte,
+        0 < evidence.evaluation.grade_scale() < HIGHEST_RATING,
+    )
+    if small or not [*_ratings(evidence)]:  # which names them
         sql = f"SELECT count(*), min(rel) FROM {source} WHERE rel > 0 AND rel < 1"
         yield from evidence.facts(sql, "count", "least")
 

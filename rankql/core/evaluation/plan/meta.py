@@ -106,7 +106,7 @@ def average_slices(meta: Meta) -> Meta:
     return replace(meta, mean="slices")
 
 
-# The kinds of the note on grades that stand in several runs: pooled, or not. The second is a
+# The kinds of the note on grades that several runs have: pooled, or not. The second is a
 # warning if systems show other items in most queries, and share no relevant one.
 POOLED, APART = "grades-pooled", "grades-apart"
 # The slice with the mean of the slices' means.

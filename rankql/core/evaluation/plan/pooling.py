@@ -1,4 +1,4 @@
-"""Grades that stand in several runs: one set of judgments, if the data show that they are.
+"""Grades that several runs have: one set of judgments, if the data show that they are.
 
 They are if systems show some relevant item for one query, and no item that they share has two
 grades in a query. The judged items of all systems then count for each, as if they were passed as
