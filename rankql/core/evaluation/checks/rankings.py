@@ -384,11 +384,8 @@ def _ratings(evidence: Evidence) -> Iterable[Facts]:
 
 def _fractions(evidence: Evidence) -> Iterable[Facts]:
     """Grades between 0 and 1, which a binary metric counts as not relevant."""
-    source, small = (
-        evidence.inputs.judging_cte,
-        0 < evidence.evaluation.grade_scale() < HIGHEST_RATING,
-    )
-    if small or not [*_ratings(evidence)]:  # which names them
+    source = evidence.inputs.judging_cte
+    if 0 < evidence.evaluation.grade_scale() < HIGHEST_RATING or not [*_ratings(evidence)]:
         sql = f"SELECT count(*), min(rel) FROM {source} WHERE rel > 0 AND rel < 1"
         yield from evidence.facts(sql, "count", "least")
 
