@@ -17,7 +17,7 @@ import duckdb
 from rankql.core.base.column_names import says
 from rankql.core.base.errors import Call, Question, RankqlError, parse_number
 from rankql.core.base.writing import name_columns, pick_part
-from rankql.core.metrics.macros import quote
+from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.candidates import fields_of
 from rankql.core.tables.grades import name_grades
 from rankql.core.tables.inputs import Inputs
@@ -85,6 +85,8 @@ def offer_calls(
     if asked.ungraded and runs and not (asked.calls or tables["qrels"]):
         run = next(iter(runs.values()))
         asked.calls = name_grades(run, known_columns(run, options))
+    if "query" in asked.blanks and len(opened) == len(runs) + 1:
+        asked.hints += _are_queries(runs, opened[-1])
     session.opened = {**runs}, {**tables}
     if session.defers:
         return asked
@@ -98,6 +100,19 @@ def offer_calls(
 
     tried = verified(asked, is_answer)
     return list_columns(session, tried, opened, bool(runs))
+
+
+def _are_queries(runs: Runs, qrels: Table) -> list[str]:
+    """What to pass where each name of a run is a query of the judgments."""
+    known = known_columns(qrels, {}).get("query")
+    if not known or None in runs:
+        return []
+    names = ", ".join(literal(str(x)) for x in runs)
+    value = f"CAST({quote(known)} AS VARCHAR)"
+    if qrels.value(f"count(DISTINCT {value}) FILTER ({value} IN ({names}))") < len(runs):
+        return []
+    rows = "[{'query': q, 'retrieved': x} for q, x in run.items()]"
+    return [f"If {', '.join(map(repr, [*runs][:2]))} are queries, pass {rows}"]
 
 
 def answered(

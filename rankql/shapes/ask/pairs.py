@@ -23,15 +23,16 @@ from rankql.core.base.column_names import (
     words_of,
 )
 from rankql.core.base.errors import Call, RankqlError
-from rankql.core.metrics.macros import quote
+from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.candidates import is_map
 from rankql.core.tables.ids import Ids
 from rankql.core.tables.tables import Table, id_text, is_text
 from rankql.shapes.choose.cells import SEPARATORS, split_cell
 from rankql.shapes.choose.paths import find_paths, spell, write_ids
 
-# The rows in which ids are sought, those of lists, the ids of a row, and the pairs that are tried.
-_ROWS, _LISTS, _IDS, _PAIRS = 2000, 300, 100, 8
+# The rows in which ids are sought, those of lists, the ids of a row, the pairs that are tried, and
+# the texts that tell lists apart.
+_ROWS, _LISTS, _IDS, _PAIRS, _LABELS = 2000, 300, 100, 8, 20
 # In fewer queries, small numbers are equal by chance.
 FEW_QUERIES = 10
 # Words of names that say the side of ids, or that they are ids, and not of what.
@@ -85,11 +86,36 @@ def find_pairs(
         for mine, theirs in ranked or _joined(*sides):
             names = [_spell(mine), _spell(theirs)]
             call: Call = {"item": names[0] if names[0] == names[1] else names}
-            if mine[0].groups:
+            if mine[0].groups:  # lists in the objects of a list
+                calls += ({**x, "item": [x["item"], names[1]]} for x in _of_objects(run, mine[0]))
                 continue
             groups = {"groups": "any"} if theirs[0].groups else {}
             calls.append({**call, **groups, **(named if qrels else {})})
     return calls
+
+
+def _of_objects(run: Table, field: _Field) -> list[Call]:
+    """What names lists in objects: that of each value of a text beside them, which one object of a
+    list has, then all of them in order, each id once.
+    """
+    column, _, name = field.path.name.rpartition(".")
+    if not column:
+        return []
+    beside = [x for x in find_paths(run).values() if x.column == column and is_text(x.kind)]
+    found: list[Call] = []
+    for path in beside:
+        lists = f"list_transform({path.values}, lambda x_: {path.sql})"
+        texts, once = run.row(
+            f"list_distinct(flatten(list({lists}))), bool_and(len({lists}) = list_unique({lists}))"
+        )
+        if once and len(texts) <= _LABELS:
+            label = path.name.removeprefix(f"{column}.")
+            names = (f"lambda x: x.{label} = {literal(x)}" for x in sorted(texts))
+            found += [{"item": f"list_filter({column}, {x})[1].{name}"} for x in names]
+    every: Call = {"item": field.path.name}
+    if any(len({*x}) < len(x) for x in field.ids.values()):
+        every = {**every, "collapse": field.path.name, "positions": "keep"}
+    return [*found[:2], every]
 
 
 def name_lists(tables: Sequence[Table], item: Any) -> list[Call]:
@@ -158,10 +184,11 @@ def _is_no_id(name: str, kind: str, listed: bool = False) -> bool:
 
 def _fields(table: Table, key: str) -> list[_Field]:
     """The ids of each path of a table, by query; without one, by row."""
+    grade = "rel" if table.shape else ""  # of a dict, whatever its numbers are
     paths = [
         (x, x.name)
         for x in find_paths(table).values()
-        if x.name != key and not _is_no_id(x.name, x.kind, bool(x.values))
+        if x.name not in (key, grade) and not _is_no_id(x.name, x.kind, bool(x.values))
     ]
     for name, kind in table.columns.items():
         if is_text(kind) and not kind.endswith("]") and name != key and not table.trec:

@@ -30,6 +30,7 @@ from rankql.core.tables.tables import (
     FIRST_ROWS,
     Runs,
     Table,
+    is_nested,
     is_number,
     mentioned,
     require_column,
@@ -140,9 +141,12 @@ def _any_has(tables: Sequence[Table], name: str) -> bool:
 
 
 def _has(table: Table, name: str) -> bool:
-    """Has a table this column, or a list of objects with this field?"""
-    fields = ((x, column) for column, kind in table.columns.items() for x in fields_of(kind))
-    return table.has(name) or any(name in (x, f"{column}.{x}") for x, column in fields)
+    """Has a table this column, or a list of objects with a value in this field?"""
+    names = (
+        y for column, kind in table.columns.items() for x, field in fields_of(kind).items()
+        if not is_nested(field.kind) for y in (x, f"{column}.{x}")
+    )  # fmt: skip
+    return table.has(name) or name in names
 
 
 def compute_columns(table: Table, specs: Sequence[Any]) -> Table:

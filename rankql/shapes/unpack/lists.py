@@ -455,7 +455,7 @@ def _add_numbers(table: Table, ids: Ids, names: Sequence[str], other: str | None
     if (name := find_name(nested, names)) is None:
         return ids
     numbers = quote(name)
-    sides, lacking = [ids.values, *([quote(other)] if other else [])], ["false"]
+    sides, lacking, of_fields = [ids.values, *([quote(other)] if other else [])], ["false"], "false"
     if table.columns[name].endswith("]"):
         fits = [f"len({x}) = len({numbers})" for x in sides]
     else:
@@ -463,11 +463,18 @@ def _add_numbers(table: Table, ids: Ids, names: Sequence[str], other: str | None
         number = f"{entries}[CAST({ids.sql} AS VARCHAR)]"
         numbers = f"list_transform({ids.values}, lambda x_: {number})"
         lacking = [f"len(list_filter({x}, lambda x_: {number} IS NULL)) = 0" for x in sides]
+        keys = f"map_keys({entries})"  # those of fields are the same in all rows, and no ids
+        same = f"count(*) > 1 AND len(list_distinct(flatten(list({keys})))) = max(len({keys}))"
+        of_fields = f"{same} AND count(DISTINCT {ids.values}) > 1 AND coalesce("
+        of_fields += f"max(len(list_filter({numbers}, lambda x_: x_ IS NOT NULL))), 0) = 0"
         counts = (f"len({x}) = cardinality({entries})" for x in sides)
         fits = [*map("{} AND {}".format, counts, lacking)]
     checks = map("bool_and(coalesce({}, {} IS NULL))".format, fits, sides)
     more = " OR ".join(f"bool_and(coalesce({x}, true))" for x in lacking)
-    more, fit, *others = table.row(f"{more}, {', '.join(checks)}")
+    fields, more, fit, *others = table.row(f"{of_fields}, {more}, {', '.join(checks)}")
+    if fields:
+        table.note(f"{name} has no number for an id of {ids.name} and is not read")
+        return ids
     shared = name in names and says(name, "grade list") and says(name, "score list")
     if not fit and ((shared and any(others)) or (more and says(name, "grade list"))):
         return ids  # grades of more ids are judgments

@@ -203,6 +203,7 @@ def no_common_items(evaluation: Evaluation, system: str | None, queries: int) ->
     inputs = evaluation.inputs
     assert inputs.qrels
     hints = describe_chunk(evaluation, system) or describe_spelling(evaluation, system)
+    hints = hints or describe_grades(evaluation)
     judged, only = inputs.qrels.label, "" if system is None else f"AND system = {literal(system)}"
     is_error = queries >= SEVERAL_QUERIES or inputs.as_text("item") or bool(hints)
     is_error = is_error and inputs.none_judged != "zero"
@@ -245,6 +246,19 @@ def describe_chunk(evaluation: Evaluation, system: str | None = None) -> list[st
             {"collapse": chunk_of["mark"]},
         )
     ]
+
+
+def describe_grades(evaluation: Evaluation) -> list[str]:
+    """What to write if the grades of a dict are ids of the run, and its keys those of a field."""
+    qrels = evaluation.inputs.qrels
+    assert qrels
+    if qrels.shape != "map":
+        return []
+    fields = "SELECT count(DISTINCT item) = 1 FROM qrels"
+    same = "run.query = qrels.query AND TRY_CAST(run.item AS DOUBLE) = qrels.rel"
+    sql = f"SELECT ({fields}), min(run.item) FROM run JOIN qrels ON {same}"
+    ((one, item),) = evaluation.run_sql(sql)
+    return [f"If {item} is an id, write {{query: [{item}]}}"] if one and item is not None else []
 
 
 def describe_other_queries(evaluation: Evaluation, system: str | None) -> list[str]:

@@ -1,0 +1,96 @@
+"""What search libraries and runners of November 2026 return: lists in objects, and their scores."""
+
+import pytest
+
+import rankql
+from support.reading import asked, read, refused
+
+# lunr: ids are texts of numbers, as grades are.
+LISTS = {"tea": [("1", 0.9), ("2", 0.5)], "jug": [("3", 0.8), ("1", 0.2)]}
+
+
+@pytest.mark.parametrize(
+    "names", [("ref", "score"), ("slug", "s"), ("entry", "weight"), ("k", "v")]
+)
+def test_the_grades_of_a_dict_are_no_ids(names):
+    run = {q: [dict(zip(names, x, strict=True)) for x in each] for q, each in LISTS.items()}
+    qrels = {"tea": {"1": 3, "2": 1}, "jug": {"3": 2}}
+    calls = asked(run, qrels).calls
+    assert [x["item"] for x in calls if "item" in x] == [[f"retrieved.{names[0]}", "item"]]
+    assert read(run, qrels, **calls[0])["RR"] == 1
+
+
+@pytest.mark.parametrize(("field", "ids"), [("expected", (6, 7)), ("gold", (1, 2)), ("a", (9, 4))])
+def test_grades_that_are_ids_are_asked_about(field, ids):
+    run = {q: ["x", str(i)] for q, i in zip("ab", ids, strict=True)}
+    qrels = {q: {field: i} for q, i in zip("ab", ids, strict=True)}
+    refused(run, qrels, match=rf"If {min(ids)} is an id, write {{query: \[{min(ids)}\]}}")
+    listed = {q: [*map(str, x.values())] for q, x in qrels.items()}
+    assert read(run, listed)["RR"] == 0.5
+
+
+def test_grades_of_several_ids_are_grades():
+    run = {"a": ["x", "6"], "b": ["7", "y"]}
+    result = rankql.evaluate(run, {"a": {"c": 6, "d": 1}, "b": {"e": 7}}, "RR")
+    assert result["RR"] == 0 and "is an id" not in str(result)
+
+
+def in_fields(field, ids, second):
+    """A list of ids per field, as flexsearch returns them: 0 or 1 of two queries is found first."""
+    parts = {"tea": (["a", "b"], ["b", "c"]), "jug": (["d"], ["a", "e"])}
+    return {
+        q: [{field: x, ids: y} for x, y in zip(("title", second), each, strict=True)]
+        for q, each in parts.items()
+    }
+
+
+GOLD = {"tea": ["b"], "jug": ["e"]}
+FIELDS = [("field", "result", "zbody"), ("source", "ids", "z2"), ("index", "hits", "zz")]
+
+
+@pytest.mark.parametrize("names", FIELDS)
+@pytest.mark.parametrize("listed", ["hits_of", "results"])
+def test_lists_in_objects_of_lists(names, listed):
+    """First a list of each field, then all in order."""
+    rows = [{"id": q, listed: x, "relevant": GOLD[q]} for q, x in in_fields(*names).items()]
+    calls = asked(rows).calls
+    assert [round(read(rows, **x)["RR"], 4) for x in calls] == [0.25, 0.75, 0.4167]
+    every = {"item": [f"{listed}.{names[1]}", "relevant"], "collapse": f"{listed}.{names[1]}"}
+    assert calls[-1] == {**every, "positions": "keep"}
+
+
+@pytest.mark.parametrize("names", FIELDS)
+def test_a_dict_of_lists_in_objects_of_lists(names):
+    run = in_fields(*names)
+    error = asked(run, GOLD)
+    if any("are queries" in x for x in error.hints):
+        assert "pass [{'query': q, 'retrieved': x} for q, x in run.items()]" in str(error)
+        run = [{"query": q, "retrieved": x} for q, x in run.items()]
+        error = asked(run, GOLD)
+    assert [round(read(run, GOLD, **x)["RR"], 4) for x in error.calls] == [0.25, 0.75, 0.4167]
+
+
+def cases(scores, name="scores"):
+    """Cases of a runner, as Braintrust's Eval().results and Inspect's samples."""
+    lists = (("q1", ["a", "b"], ["b"]), ("q2", ["c", "d"], ["c"]))
+    return [
+        {"input": q, "output": found, "expected": gold, name: each}
+        for (q, found, gold), each in zip(lists, scores, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("name", ["scores", "score"])
+@pytest.mark.parametrize(
+    "scores", [[{"rr": 0.5, "hit": 1}, {"rr": 1.0, "hit": 1}], [{"mrr": 0.5}, {"mrr": 1.0}]]
+)
+def test_scores_of_a_runner_are_no_scores_of_ids(scores, name):
+    result = rankql.evaluate(cases(scores, name), metrics="RR")
+    assert result["RR"] == 0.75
+    assert f"{name} has no number for an id of output and is not read" in str(result)
+
+
+def test_scores_of_ids_are_read_or_refused():
+    falling = [{"a": 0.5, "b": 1.0}, {"c": 1.0, "d": 2.0}]
+    assert rankql.evaluate(cases(falling), metrics="RR")["RR"] == 0.75
+    for other in ([{"A": 0.5, "B": 1.0}, {"C": 1.0, "D": 2.0}], [{"a": 0.5}, {"c": 1.0, "d": 2}]):
+        refused(cases(other), match="scores has other ids or another number of values than output")
