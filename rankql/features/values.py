@@ -125,7 +125,8 @@ def read_values(
     result = open_printed(table, query, names, system) if con is None else None
     if result is None:
         with open_session(con, table) as session:
-            rows = session.table(table, VALUES).with_undefined()
+            rows = session.table(table, VALUES)
+            rows = replace(rows, nan=rows.nan or isinstance(table, list | Mapping)).with_undefined()
             result = _read(session, rows, query, names, system)
     return ask_first_ranks(result) if names is None else result
 
@@ -253,7 +254,8 @@ def _read(
     require(isinstance(names, Sequence | None), f"metrics must be columns, not {names!r}")
     others = [x for x in table.columns if x not in (key, system, MISSING, *objects)]
     if names is None:
-        metrics = [x for x in others if is_number_column(session, table, x)]
+        flags = [x for x in others if table.columns[x] == "BOOLEAN" and _is_measured(x)]
+        metrics = [x for x in others if x in flags or is_number_column(session, table, x)]
     else:
         metrics = [require_column(table, name, "metrics") for name in dict.fromkeys(names)]
     if not metrics:
@@ -292,6 +294,7 @@ def _read(
         canonical={name: x for name, x in canonical.items() if x != name},
     )
     roles = {"query": key, "metrics": ", ".join(metrics)} | ({"system": system} if system else {})
+    roles |= {"attributes": ", ".join(by)} if by else {}
     result = Result(meta, columns={VALUES: roles}, values=rows, data_notes=notes)
     if not system and rows[key].is_duplicated().any():
         ranked = filter(_may_name_systems, rows.columns)
@@ -303,6 +306,11 @@ def _read(
     with connect(meta, rows) as con:
         require_finite(con, meta, metrics, table.label)
     return result
+
+
+def _is_measured(name: str) -> bool:
+    """Is a flag the value of a metric by its name, such as a hit, and no attribute?"""
+    return parse.is_metric(name) or says(name, "flag")
 
 
 def _may_name_systems(name: str) -> bool:

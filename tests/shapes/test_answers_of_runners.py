@@ -1,5 +1,9 @@
 """What search libraries and runners of November 2026 return: lists in objects, and their scores."""
 
+import math
+from dataclasses import dataclass
+
+import polars as pl
 import pytest
 
 import rankql
@@ -94,3 +98,97 @@ def test_scores_of_ids_are_read_or_refused():
     assert rankql.evaluate(cases(falling), metrics="RR")["RR"] == 0.75
     for other in ([{"A": 0.5, "B": 1.0}, {"C": 1.0, "D": 2.0}], [{"a": 0.5}, {"c": 1.0, "d": 2}]):
         refused(cases(other), match="scores has other ids or another number of values than output")
+
+
+def test_cases_with_output_and_expected_output_are_read():
+    rows = [{"input": "q", "output": ["a", "b"], "expected_output": ["b"]}]
+    assert read(rows)["RR"] == 0.5
+
+
+OUTPUTS = {"a": ["x"] * 4, "b": ["yx", "yx"], "c": ["z", "x"]}
+
+
+@pytest.mark.parametrize("names", [("question", "trial"), ("case", "attempt"), ("prompt", "epoch")])
+def test_repeated_questions(names):
+    """Each run is a query, or the mean of each question counts once."""
+    question, trial = names
+    rows = [
+        {question: q, trial: i, "output": [*x], "expected": ["x"]}
+        for q, each in OUTPUTS.items() for i, x in enumerate(each)
+    ]  # fmt: skip
+    call = {"query": [question, trial]}
+    question_of = asked(rows, query=question, match=f"pass cluster='{question}' too")
+    assert call in question_of.calls
+    each = rankql.evaluate(rows, metrics="RR", **call)
+    assert each["RR"] == 0.75  # of 8
+    means = rankql.evaluate(rows, metrics="RR", by=question, mean="slices", **call)
+    assert "mean of slices  RR      0.6667" in str(means)  # 1, .5 and .5
+
+
+class Doc:
+    """Of zvec and Qdrant Edge: properties, and not the dict of an object."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, *values):
+        self._values = values
+
+    id = property(lambda self: self._values[0])
+    score = property(lambda self: self._values[1])
+
+
+def test_objects_with_an_id_and_a_score_have_their_line():
+    run = {"q": [Doc("a", 0.9), Doc("b", 0.5)], "r": [Doc("c", 1.0)]}
+    line = "{q: [(x.id, x.score) for x in xs] for q, xs in data.items()}"
+    error = refused(
+        run, {"q": ["b"], "r": ["c"]}, match=r"Pass \(x\.id, x\.score\) for each object"
+    )
+    assert line in str(error)
+    assert read(eval(line, {"data": run}), {"q": ["b"], "r": ["c"]})["RR"] == 0.75
+
+
+@dataclass
+class Evaluation:
+    name: str
+    value: float
+
+
+class Result:
+    """Of Langfuse's item_results."""
+
+    def __init__(self, value):
+        self.evaluations = [Evaluation("rr", value), Evaluation("hit", 1)]
+
+
+def test_results_of_items_have_their_line():
+    data = [Result(1.0), Result(0.5)]
+    line = "[{'query': i, **{y.name: y.value for y in x.evaluations}} for i, x in enumerate(data)]"
+    with pytest.raises(rankql.errors.RankqlError) as error:
+        rankql.read_values(data)
+    assert f"For read_values, pass {line}" in str(error.value)
+    assert rankql.read_values(eval(line, {"data": data}))["rr"] == 0.75
+
+
+def test_rows_as_objects_have_their_line():
+    class Row:
+        def __init__(self, asked, shown, gold):
+            self.query, self.retrieved, self.relevant = asked, shown, gold
+
+    data = [Row("q", ["a", "b"], ["b"])]
+    refused(data, match=r"Pass \[vars\(x\) for x in data\]")
+    assert read([vars(x) for x in data])["RR"] == 0.5
+    refused([pl.DataFrame(), pl.DataFrame()], match="Pass a list of them")
+
+
+VALUES = [{"query": "tea", "rr": 1.0, "hit": True}, {"query": "jug", "rr": math.nan, "hit": False}]
+
+
+def test_values_of_a_runner():
+    """Flags are values, NaN is undefined, and texts are said to be attributes."""
+    result = rankql.read_values(VALUES)
+    assert result.metrics == ["rr", "hit"] and (result["rr"], result["hit"]) == (1.0, 0.5)
+    rows = [{**x, "score_both": "CI"[i], "premium": bool(i)} for i, x in enumerate(VALUES)]
+    result = rankql.read_values(rows)
+    assert result.metrics == ["rr", "hit"]
+    assert "attributes = (score_both, premium)" in str(result)
+    assert rankql.read_values(rows, metrics="premium")["premium"] == 0.5

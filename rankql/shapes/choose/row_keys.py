@@ -78,10 +78,14 @@ def require_one_row(table: Table, column: str, system: str | None) -> None:
     names = ", ".join(map(quote, keys))
     repeated = f"SELECT {names} FROM {table.sql} GROUP BY {names} HAVING count(*) > 1"
     for row in table.session.rows(f"{repeated} ORDER BY {names} LIMIT 1"):
+        calls = _keys_of_rows(table, system)
+        parts = calls[0].get("query") if calls else None
+        each = f"Each row is then a query. Rows of one {keys[0]} are not independent: pass "
         raise Question(
             f"{table.label} has several rows for query {row[0]!r}, but {column} is a list, so one "
             f"row is expected ({keys[0]} is read as the query). Keep one of them",
-            _keys_of_rows(table, system),
+            calls,
+            hints=[f"{each}cluster={keys[0]!r} too"] if isinstance(parts, list) else [],
         )
 
 

@@ -7,6 +7,7 @@ and structs of polars: reading 10,000 rows one by one takes ten times as long.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +20,7 @@ from typing import Any
 
 import polars as pl
 
-from rankql.core.base.column_names import list_side
+from rankql.core.base.column_names import ROLES, find_name, list_side
 from rankql.core.base.errors import RankqlError, parse_number, require
 from rankql.core.base.libraries import is_spark_connect
 from rankql.core.base.text import join_words
@@ -93,8 +94,9 @@ def to_frame(objects: Sequence[Any], label: str) -> tuple[pl.DataFrame, list[str
     Cells of a column with lists and plain values are text, as of a file.
     """
     rows = [*map(unwrap, objects)]
-    named = all(type(row) is dict for row in rows)
-    require(named, f"{label}: every row must be a dict of names and values. Pass a list of them")
+    if other := [x for x in rows if type(x) is not dict]:
+        text = f"{label}: every row must be a dict of names and values. "
+        raise RankqlError(text + _take_dicts(other[0]))
     columns, maps = list[pl.Series](), list[str]()
     for name in dict.fromkeys(chain.from_iterable(rows)):
         values = [row.get(name) for row in rows]
@@ -111,6 +113,17 @@ def to_frame(objects: Sequence[Any], label: str) -> tuple[pl.DataFrame, list[str
                 ]
         columns.append(read_column(str(name), values, label))
     return pl.DataFrame(columns), maps
+
+
+def _take_dicts(row: Any) -> str:
+    """What to pass for objects such as this one, which is a row, or has what a runner measured."""
+    fields = {x: y for x, y in getattr(row, "__dict__", {}).items() if x[0] != "_"}
+    for name, found in fields.items():
+        one = next(iter(found), None) if isinstance(found, list) else None
+        if one is not None and {"name", "value"} <= {*_fields_of(one)}:
+            values = f"{{y.name: y.value for y in x.{name}}}"
+            return f"For read_values, pass [{{'query': i, **{values}}} for i, x in enumerate(data)]"
+    return "Pass [vars(x) for x in data]" if fields else "Pass a list of them"
 
 
 def read_column(name: str, values: list[Any], label: str) -> pl.Series:
@@ -194,13 +207,26 @@ def id_column(ids: list[Any], label: str, role: str, hint: str) -> pl.Series:
     if types == {int}:
         with suppress(TypeError, OverflowError):
             return pl.Series(role, ids, dtype=pl.Int64)
-    names = join_words(sorted(each.__name__ for each in types))
-    require(
-        all(x is None or isinstance(x, Integral) or _is_whole(x) for x in ids),
-        f"{label}: {role} ids must be all text or all whole numbers, not {names}. "
-        f"{hint}, with ids as text: str(id)",
-    )
+    if not all(x is None or isinstance(x, Integral) or _is_whole(x) for x in ids):
+        names = join_words(sorted(each.__name__ for each in types))
+        text = f"{label}: {role} ids must be all text or all whole numbers, not {names}. "
+        raise RankqlError(text + (_take_pairs(ids[0]) or f"{hint}, with ids as text: str(id)"))
     return pl.Series(role, [None if each is None else int(each) for each in ids])
+
+
+def _take_pairs(value: Any) -> str:
+    """What to pass for lists of objects such as this one, which have an id and maybe a score."""
+    names = _fields_of(value)
+    item, score = (find_name(names, role) for role in (["id", *ROLES["item"]], "score"))
+    pair = f"(x.{item}, x.{score})" if score else f"x.{item}"
+    pairs = f"{{q: [{pair} for x in xs] for q, xs in data.items()}}"
+    return f"Pass {pair} for each object x: {pairs}" if item else ""
+
+
+def _fields_of(value: Any) -> list[str]:
+    """The names of what an object of Python holds."""
+    names = [x for x in dir(value) if x[0] != "_"]
+    return [x for x in names if not callable(inspect.getattr_static(value, x))]
 
 
 def _is_whole(value: Any) -> bool:
