@@ -222,3 +222,47 @@ def test_the_gap_of_ranks_is_that_of_mann_and_whitney(seed):
     gap, variance = looks.rank_gap(n, len(places), sum(places))
     assert gap == u - len(places) * len(others) / 2
     assert variance == len(places) * len(others) * (n + 1) / 12
+
+
+def lists(short, long=12, queries=20, at=3):
+    """Every `at`th query has a short list."""
+    sizes = [long if n % at else short for n in range(queries)]
+    return {f"q{n}": {f"d{i}": float(-i) for i in range(size)} for n, size in enumerate(sizes)}
+
+
+def short_lists(run, metrics="R@10", qrels=None):
+    """The notes on short lists."""
+    queries = next(iter(run.values())) if isinstance(run.get("a"), dict) else run
+    qrels = qrels or {q: ["d1", "d11"] for q in (run["b"] if "b" in run else queries)}
+    return [x for x in rankql.evaluate(run, qrels, metrics).notes if "at most half" in x]
+
+
+@few(3)(
+    ("run", "metrics", "words"),
+    [
+        (lists(5), "R@10", "7 of 20 queries of the run have at most half of 10 items, 0 of them"),
+        (lists(0), ["RR", "R@5", "R@20"], "7 of 20 queries of the run have at most half of 20"),
+        (lists(0), "R@10", "7 of 20 queries of the run have at most half of 10 items, 7 of them"),
+        ({"a": lists(2, 40), "b": lists(40, 40)}, "P@20", "7 of 20 queries of run 'a' have at m"),
+        (lists(6), "R@10", ""),  # more than half
+        (lists(5), "RR", ""),
+        (lists(5, at=20), "R@10", ""),  # one of 20
+        (lists(4, long=9), "R@10", ""),  # short by nature
+        (lists(5, long=10), "R@100", ""),  # all are cut
+        (lists(5, queries=9), "R@10", ""),
+    ],
+)
+def test_many_short_lists_are_noted(run, metrics, words):
+    notes = short_lists(run, metrics)
+    assert bool(notes) == bool(words)
+    assert all(words in x for x in notes)
+
+
+@pytest.mark.parametrize("system", [None, "a"])
+def test_check_says_which_lists_are_short(system):
+    run = lists(6) | {"q0": {}}
+    runs = {"a": run, "b": lists(12)} if system else run
+    (found,) = [x for x in rankql.check(runs, {q: ["d1"] for q in run}) if x.kind == "short-lists"]
+    assert "6 of 19 queries have fewer than 10 items, 0 of them none" in str(found)
+    nothing = rankql.check(lists(12), {q: ["d1"] for q in run})
+    assert "short-lists" not in {x.kind for x in nothing}

@@ -178,6 +178,22 @@ class Evidence:
         assumed = any(table.is_assumed("rel") for table in self.inputs.judging)
         return reading and not assumed and "threshold" not in self.named
 
+    def count_items(self, k: int) -> list[tuple[str | None, int, int, int]]:
+        """Of each system, the queries with few items, those with none, and all: for `check` with
+        fewer than k, else with at most half of k, as counters say.
+        """
+        inputs = self.evaluation.inputs
+        if self.causes:
+            frame = self.causes.reduction.frame
+            n, name = pl.col("placed").fill_null(0), pl.lit(None, pl.String).alias("system")
+            groups = frame.group_by(pl.col("system") if inputs.many else name)
+            counts = groups.agg((2 * n <= k).sum(), none=(n == 0).sum(), all=pl.len())
+            return sorted(counts.rows(), key=str)
+        system, place = ("system" if inputs.many else "NULL"), "score" if inputs.scored else "pos"
+        sql = f"SELECT {inputs.keys}, count({place}) AS n FROM run GROUP BY {inputs.keys}"
+        few = f"count(*) FILTER (n < {k}), count(*) FILTER (n = 0), count(*)"
+        return self.evaluation.run_sql(f"SELECT {system}, {few} FROM ({sql}) GROUP BY 1 ORDER BY 1")
+
     @cached_property
     def attributes(self) -> tuple[int, int, Sequence[object]]:
         """The queries, those with attributes, and examples of others."""

@@ -18,6 +18,8 @@ SELF_JUDGED = (
 )
 # Ties that decide in a larger share of queries are worth a note.
 _MUCH_TIED = 0.05
+# From so many items and queries on, a tenth of the queries with few items is worth a note.
+_LONG = 10
 
 
 def _reversed_scores(evidence: Evidence) -> Iterable[Facts]:
@@ -78,6 +80,19 @@ def _spelling(evidence: Evidence) -> Iterable[Facts]:
                "examples": [{"run": x, "qrels": y} for x, y in each.pairs[:3]]}  # fmt: skip
 
 
+def _short_lists(evidence: Evidence) -> Iterable[Facts]:
+    """Systems of which many queries have few items, as if a filter or an index had cut them."""
+    cutoffs = [x.k for x in evidence.evaluation.metrics if x.k] if evidence.causes else [evidence.k]
+    k, longest = max(cutoffs, default=0), {x.system: x.longest for x in evidence.counters.ranked}
+    if not k or max(longest.values(), default=0) < _LONG:
+        return
+    for system, count, none, total in evidence.count_items(k):
+        most = longest.get(system, 0)
+        much = total >= _LONG and count * _LONG >= total and most >= _LONG and 2 * most > k
+        if count and (much or not evidence.causes):
+            yield {"system": system, "count": count, "none": none, "total": total, "k": k}
+
+
 SAMPLED: Sequence[Check | Door] = (
     Check(
         "self-match", "evaluation", "warning",
@@ -125,6 +140,15 @@ SAMPLED: Sequence[Check | Door] = (
         "not found: {one!r} and {other!r}{repair}",
         why="These ids count as unjudged or missing{repair}.",
         when=lambda x: x.inputs.qrels and (not x.causes or x.causes.spelled),
+    ),
+    Check(
+        "short-lists", "evaluation", "note",
+        "{count:,} of {total:#query} {count:has|have} fewer than {k} items, {none:,} of them none",
+        _short_lists, "{count:,} of {total:#query} of {run} {count:has|have} at most half of {k} "
+        "items, {none:,} of them none. What a filter or a deletion cut counts as not found: ask "
+        "the index for more",
+        why="Recall at {k} is at most that of the list. If a filter or a deletion cut what an "
+        "index returned, ask it for more.",
     ),
     *DOORS["checks of one grade"],
     *DOORS["checks of ratings"],
