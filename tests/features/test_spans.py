@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import warnings
 
 import polars as pl
 import pytest
@@ -422,3 +423,23 @@ def test_queries_without_spans_are_left_out_and_offer_nothing_that_is_refused():
     assert "1 of 2 not judged and left out ('b')" in repr(result)
     with pytest.raises(RankqlError, match="unjudged_queries"):
         evaluate(qrels=TRUTH.filter(query="a"), unjudged_queries="count")
+
+
+@pytest.mark.parametrize("name", ["text", "content", "page_content"])
+@pytest.mark.parametrize(("each", "noted"), [(4, True), (1, False)])
+def test_ends_in_tokens_are_noted(name, each, noted):
+    """A token has about four characters; the answer of one document has no text."""
+    rows = [
+        (q, d, f"{d}{i}", 100 * i // each, 100 * (i + 1) // each, -i, str(i) * 100)
+        for q, documents in (("a", "de"), ("b", "fg")) for d in documents for i in range(3)
+    ]  # fmt: skip
+    run = pl.DataFrame(rows, ["query", "doc_id", "chunk_id", *SPAN, "score", name], orient="row")
+    run = run.with_columns(pl.when(pl.col("doc_id") != "g").then(name))
+    said = f"end before half of their text ({name}): are start, end counted in tokens?"
+    result = evaluate(run, TRUTH.with_columns(pl.lit("d").alias("doc_id")))
+    assert any(said in x for x in result.notes) == noted
+    chunks = run.drop("query", "score").unique(maintain_order=True)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        rankql.span_judgments(chunks, TRUTH)
+    assert any(said in str(x.message) for x in found) == noted

@@ -8,7 +8,7 @@ from typing import Any
 
 from rankql.core.base.column_names import ROLES, find_ends, find_name, squash, words_of
 from rankql.core.base.errors import Question, RankqlError, require, require_flag
-from rankql.core.base.text import join_words
+from rankql.core.base.text import format_count, join_words
 from rankql.core.metrics.all_metrics import SPANS
 from rankql.core.metrics.macros import INTERNAL_PREFIX, literal, quote
 from rankql.core.metrics.metric_record import Metric
@@ -32,6 +32,8 @@ DOCUMENTS = (
     *("doc_id", "document_id", "docid", "docno", "doc", "document", "source", "source_id", "file"),
     *("file_path", "filename", "path", "url", "article_id", "page_id", "corpus_id"),
 )
+# Names of the text of a chunk.
+_TEXTS = ("text", "content", "page_content", "chunk_text", "passage_text", "chunk", "passage")
 # The labels of tables of relevant spans.
 _JUDGED = ("qrels", "spans")
 # The functions that take span=; the last reads calls that answer a question.
@@ -131,6 +133,12 @@ def read_ends(
     for pair in (of_runs, of_qrels):
         if tuple(map(squash, pair)) not in read:
             raise unknown_column("span", pair[0], opened)
+    item = options["item"]
+    for table in () if rules.options.get("inclusive") is not None else runs.values():
+        document = item[0] if isinstance(item, list | tuple) else item
+        document = document or find_document(table, rules.options)
+        if tokens := describe_tokens(table, document):
+            table.note(tokens)
     if options["item"] is None:
         names = [find_document(table, rules.options) for table in tidy]
         run_name = {*names[: len(runs)]}
@@ -169,6 +177,20 @@ def add_ends(table: Table, named: tuple[str, str], options: Mapping[str, Any]) -
         table, sql=f"(SELECT {fields} FROM {table.sql})", columns=columns,
         context={**table.context, **context}, unnested=True,
     )  # fmt: skip
+
+
+def describe_tokens(table: Table, document: str) -> str:
+    """A note if ends are small for the text of the chunks of most documents, as tokens are."""
+    text = find_name([x for x in table.columns if is_text(table.columns[x])], _TEXTS)
+    if text is None or not table.has(document):
+        return ""
+    fields = f"{quote(document)} AS d, {quote(text)} AS t, max({END}) AS e"
+    texts = f"(SELECT {fields} FROM {table.sql} WHERE {quote(text)} IS NOT NULL GROUP BY d, t)"
+    each = f"SELECT 2 * max(e) < sum(length(t)) AS small FROM {texts} GROUP BY d"
+    count, total = table.session.row(f"SELECT count(*) FILTER (small), count(*) FROM ({each})")
+    ends = f"are {table.context['span']} counted in tokens? Spans are counted in characters"
+    small = f"{count:,} of {format_count(total, 'document')} end before half of their text ({text})"
+    return f"{small}: {ends}" if 2 * count > total else ""
 
 
 def _number(table: Table, name: str) -> str:

@@ -21,7 +21,15 @@ from rankql.core.tables.reader import count_values, fetch_frame
 from rankql.core.tables.session import Session, open_session
 from rankql.core.tables.tables import Data, Table, require_column, same_kind
 from rankql.features.spans.covered import require_places
-from rankql.features.spans.ends import END, EVIDENCE, START, add_ends, find_document, pairs_of
+from rankql.features.spans.ends import (
+    END,
+    EVIDENCE,
+    START,
+    add_ends,
+    describe_tokens,
+    find_document,
+    pairs_of,
+)
 
 # Names of the ids of chunks, the likeliest first.
 _CHUNKS = ("chunk_id", "chunk", "passage_id", "node_id", "item_id", "item", "id")
@@ -134,6 +142,9 @@ def _read(
         require_column(table, options["chunk"], "chunk")
     table = add_ends(table, named, options)
     document = require_column(table, item, "item") if item else find_document(table, options)
+    in_characters = label == "chunks" and options["inclusive"] is None
+    if in_characters and (tokens := describe_tokens(table, document)):
+        warnings.warn(f"span_judgments: chunks: {tokens}", stacklevel=3)
     return replace(table, roles={"item": document})
 
 

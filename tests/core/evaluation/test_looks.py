@@ -230,10 +230,9 @@ def lists(short, long=12, queries=20, at=3):
     return {f"q{n}": {f"d{i}": float(-i) for i in range(size)} for n, size in enumerate(sizes)}
 
 
-def short_lists(run, metrics="R@10", qrels=None):
+def short_lists(run, metrics="R@10"):
     """The notes on short lists."""
-    queries = next(iter(run.values())) if isinstance(run.get("a"), dict) else run
-    qrels = qrels or {q: ["d1", "d11"] for q in (run["b"] if "b" in run else queries)}
+    qrels = {q: ["d1", "d11"] for q in run.get("b", run)}
     return [x for x in rankql.evaluate(run, qrels, metrics).notes if "at most half" in x]
 
 
