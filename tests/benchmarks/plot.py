@@ -1,9 +1,10 @@
-"""The tables of docs/speed.md from results of run.py, and two charts in tests/benchmarks/results/.
+"""The tables of docs/speed.md and its appendix from results of run.py, and two charts.
 
     python tests/benchmarks/plot.py RESULTS.json [MORE.json ...] [--folder DIR]
 
-Prints the tables in Markdown. `scaling.svg` shows seconds by number of rows, and `peers.svg` the
-seconds of each tool for nDCG@10. If several files have the same measurement, the last one counts.
+Prints the tables in Markdown. `scaling.svg` in the results shows seconds by number of rows, and
+`peers.svg` the seconds of each tool for nDCG@10. If several files have the same measurement, the
+last one counts.
 The charts need altair and vl-convert-python.
 """
 

@@ -144,7 +144,7 @@ def macro(setting: Setting) -> Iterator[Workload]:
         return partial(repeated, lambda: con.execute(query).fetchall())
 
     empty = {"sum(rel)": planned("sum(rel)"), MACROS[0]: planned(MACROS[0])}
-    # Of no rows; the table of docs/speed.md has them where 30% are relevant.
+    # Of no rows; the table of docs/appendix/speed.md has them where 30% are relevant.
     yield Workload("plan", empty | {FIVE: planned(*five)}, 0, 0, 30)
 
 

@@ -17,8 +17,8 @@ metrics follow from its columns (`columns`), errors and notes about the data fro
 
 Positions that are found in a list of scores are right if no score occurs twice. Where one does, or
 where items share a position, the ranking is flagged, and the readable query computes it.
-docs/speed.md has what each layout gains over "lists" that are cut at the largest k, or over the
-readable query: 1.2 to 4 times.
+docs/appendix/speed.md has what each layout gains over "lists" that are cut at the largest k, or
+over the readable query: 1.2 to 4 times.
 """
 
 from __future__ import annotations
