@@ -37,7 +37,7 @@ def docs():
 
 
 def metrics():
-    """The tables of metrics in docs/metrics, and the number of metrics."""
+    """docs/reference/metrics.md and plain-sql.md, and the number of metrics."""
     for name in metric_pages.PAGES:
         (metric_pages.FOLDER / name).write_text(metric_pages.written(name))
     for name in metric_pages.COUNTED:

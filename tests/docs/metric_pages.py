@@ -7,7 +7,7 @@ import rankql
 from support import signatures
 from support.paths import ROOT
 
-FOLDER = ROOT / "docs" / "metrics"
+FOLDER = ROOT / "docs" / "reference"
 
 
 def page(function):
@@ -15,23 +15,23 @@ def page(function):
     families = signatures.METRIC_FAMILIES
     if not function:
         return "../one-truth.md"  # of spans, which only evaluate has
-    return next(f"{family}.md" for family in families if function in signatures.macros_of(family))
+    return next(
+        f"../metrics/{family}.md" for family in families if function in signatures.macros_of(family)
+    )
 
 
-def table(name):
-    """`rankql.metrics()` in Markdown: all of them in the index, those of the family on a page."""
+def table():
+    """`rankql.metrics()` in Markdown."""
     lines = [
         "| function, name in evaluate | reads | one value per | better | range | NULL if |",
         "|---" * 6 + "|",
     ]
     for row in rankql.metrics().to_dicts():
         function, home = row["function"], page(row["function"])
-        if name not in ("index.md", home):
-            continue
         low, high = (None if end is None else f"{end:g}" for end in (row["lowest"], row["highest"]))
         reach = f"≥ {low}" if high is None else f"{low} to {high}"
         cells = [
-            (f"[`{function or row['name']}`]({home})" if name == "index.md" else f"`{function}`")
+            f"[`{function or row['name']}`]({home})"
             + ("" if row["name"] == function or not function else f", `{row['name']}`"),
             f"`{row['columns']}`",
             row["level"],
@@ -43,19 +43,29 @@ def table(name):
     return "\n".join(lines)
 
 
-PAGES = ["index.md", *sorted(f"{family}.md" for family in signatures.METRIC_FAMILIES)]
+# Generated: all metrics, and all statements of sql/textbook.sql.
+PAGES = ["metrics.md", "plain-sql.md"]
 
 
 def written(name):
-    """The page with its table and its folds as they are now."""
-    return FOLD.sub(fold, doc_tables.with_table(FOLDER / name, "metrics", table(name)))
+    """A generated page as it is now."""
+    if name == "plain-sql.md":
+        return plain_page()
+    return doc_tables.with_table(FOLDER / name, "metrics", table())
 
 
-# The statements of sql/textbook.sql with their comments, of which a page shows those that it names.
-FOLD = re.compile(
-    r"(?<=:::\{dropdown\} In plain SQL\n```\{code-block\} sql\n).*?(?=```\n:::)", re.DOTALL
-)
 TITLE = re.compile(r"^-- ([^:\n]+): ", re.MULTILINE)
+LINK = re.compile(r"\[([^\]]+)\]\(\.\./reference/plain-sql\.md#([\w-]+)\)")
+PLAIN = """# All metrics in plain SQL
+
+<!-- Written by tests/generate.py metrics from sql/textbook.sql. -->
+
+Each statement needs no function of rankql, and runs on DuckDB, SQLite, Postgres and Spark. They
+read one of two tables: `ranked (query, item, rel, pos)`, in which pos is 1 for the first item and
+NULL if an item was judged but not retrieved, or `scored (query, item, rel, score)`. Write your
+number for the one after `/*k*/`. `rankql sql --plain` prints them for your tables. Nothing is
+refused: positions must be distinct whole numbers, items distinct within a query, and grades finite.
+"""
 
 
 def plain_statements():
@@ -64,9 +74,11 @@ def plain_statements():
     return {TITLE.match(part)[1]: part for part in parts if part.endswith(";")}
 
 
-def fold(match):
-    statements = plain_statements()
-    return "\n\n".join(statements[title] for title in TITLE.findall(match[0])) + "\n"
+def plain_page():
+    """All statements, each under its title."""
+    statements = plain_statements().items()
+    sections = (f"\n## {title}\n\n```{{code-block}} sql\n{x}\n```\n" for title, x in statements)
+    return PLAIN + "".join(sections)
 
 
 # Texts that say how many metrics there are.

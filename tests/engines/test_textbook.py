@@ -413,11 +413,13 @@ def textbook_text():
 
 
 def test_pages_show_each_statement_once():
-    """Under "In plain SQL"; completeness.py compares the pages with the file."""
-    pages = [(metric_pages.FOLDER / name).read_text("utf-8") for name in metric_pages.PAGES]
-    shown = [t for page in pages for fold in metric_pages.FOLD.findall(page)
-             for t in metric_pages.TITLE.findall(fold)]  # fmt: skip
-    assert sorted(shown) == sorted({*STATEMENTS} - {"Positions from scores"})
+    """On the generated page, which completeness.py compares, with a link from a metric's page."""
+    page = (metric_pages.FOLDER / "plain-sql.md").read_text("utf-8")
+    assert all(page.count(f"\n{x}\n") == 1 for x in metric_pages.plain_statements().values())
+    pages = [x.read_text("utf-8") for x in sorted((ROOT / "docs" / "metrics").glob("*.md"))]
+    links = [link for text in pages for link in metric_pages.LINK.findall(text)]
+    assert sorted(title for title, _ in links) == sorted({*STATEMENTS} - {"Positions from scores"})
+    assert all(re.sub(r"[^\w -]", "", x.lower()).replace(" ", "-") == y for x, y in links)
     assert {*metric_pages.plain_statements()} == {*STATEMENTS}
     assert STATEMENTS["nDCG@k"] in (ROOT / "docs" / "inside.md").read_text("utf-8")
 

@@ -57,9 +57,9 @@ def lacks(name, family):
         if default is not None and not refused and all(option not in x.options for x in cases):
             yield f"a case with {option}=, so that no engine may ignore it"
     yield from lacks_record(name)
-    page = (metric_pages.FOLDER / f"{family}.md").read_text("utf-8")
+    page = (ROOT / "docs" / "metrics" / f"{family}.md").read_text("utf-8")
     before, directive, _ = page.partition(f".. autofunction:: rankql.{name}\n")
-    text = re.sub(r"^\|.*", "", before, flags=re.MULTILINE)  # without the table
+    text = re.sub(r"^\|.*", "", before, flags=re.MULTILINE)  # without tables
     if not directive or not re.search(rf"\b{name}\b", text):
         yield f"a text and its autofunction, in docs/metrics/{family}.md"
 
