@@ -54,15 +54,10 @@ def cases():
     case_table.PAGE.write_text(case_table.with_table(), "utf-8")
 
 
-def names():
-    """The names that mean something else in other tools, in docs/coming-from.md."""
-    tools_table.PAGES["en"].write_text(tools_table.with_names(), "utf-8")
-
-
 def tools():
-    """The tables of tools in docs/coming-from.md and its Chinese twin."""
+    """The sections of tools in docs/coming-from.md and its Chinese twin."""
     for language, page in tools_table.PAGES.items():
-        page.write_text(tools_table.with_table(language), "utf-8")
+        page.write_text(tools_table.with_sections(language), "utf-8")
 
 
 def notebook():
@@ -87,7 +82,7 @@ def sql():
     (ROOT / "sql" / "rankql.sql").write_text(macros.read_sql(), "utf-8")
 
 
-PARTS = (sql, arguments, native, metrics, grades, cases, names, tools, docs, notebook)
+PARTS = (sql, arguments, native, metrics, grades, cases, tools, docs, notebook)
 GENERATED = {part.__name__: part for part in PARTS}
 
 if __name__ == "__main__":

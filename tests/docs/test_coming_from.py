@@ -13,7 +13,8 @@ import rankql
 import tools_table
 from doc_blocks import cells, run_blocks
 from rankql.core.metrics.conventions import PROFILES
-from rankql.core.metrics.parse import find_shown, parse
+from rankql.core.metrics.parse import OTHERS, find_shown, parse
+from rankql.core.metrics.profiles import TOOLS
 from support import metric_engines, other_tools, samples
 from support.parameters import few
 from support.paths import ROOT
@@ -61,15 +62,13 @@ def test_the_chinese_page_has_the_same_names():
 
 
 def test_a_name_that_means_something_else_is_accepted_or_says_so():
-    table = tools_table.with_names()
-    assert table == PAGE, "run python tests/generate.py names"
-    rows = [row.strip("|").split("|") for row in table.partition("<!-- other")[2].splitlines()]
-    rows = [row for row in rows if len(row) == 4 and row[0].startswith(" `")]
+    """The section of its tool has it, with the closest of rankql."""
     refused = []
-    for cells_ in rows:
-        for name in re.findall("`(.+?)`", cells_[0]):
+    for names, tools, meaning, closest in OTHERS:
+        for name in names.split(", "):
+            assert PAGE.count(f"`{name}`") and closest in PAGE
             if not find_shown(name):
-                sentence = f"{name!r} of {cells_[1].strip()}: {cells_[2].strip()}. The closest"
+                sentence = f"{name!r} of {tools}: {meaning}. The closest"
                 with pytest.raises(rankql.RankqlError, match=re.escape(sentence)):
                     parse(f"{name}@10")
                 refused.append(name)
@@ -219,7 +218,14 @@ def test_calls_of_small_packages(package, call, run, qrels, options, value):
 
 
 @pytest.mark.parametrize("language", tools_table.PAGES)
-def test_the_table_of_tools_is_that_of_the_rows(language):
+def test_the_sections_of_tools_are_those_of_the_rows(language):
+    """Each tool has one, in the order of their names."""
     page = tools_table.PAGES[language].read_text("utf-8")
-    assert tools_table.with_table(language) == page, "run python tests/generate.py tools"
+    assert tools_table.with_sections(language) == page, "run python tests/generate.py tools"
     assert page.count('`conventions="') >= len(PROFILES) - 1
+    titles = re.findall("^### (.+)$", page, re.MULTILINE)
+    assert titles == sorted(titles, key=str.lower) and len(titles) > 40
+    sections = [tools_table.keys(title) for title in titles]
+    assert sorted(key for named, _ in sections for key in named) == sorted({*TOOLS} - {"rankql"})
+    others = {tool for row in OTHERS for tool in row[1].split(", ")}
+    assert {tool for _, names in sections for tool in names} == others

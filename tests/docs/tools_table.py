@@ -1,7 +1,7 @@
-"""The tables of tools in docs/coming-from.md and its Chinese twin, from records and observed rows.
+"""The sections of tools in docs/coming-from.md and its Chinese twin, from records and rows.
 
-A cell has a convention only if a row shows a metric that reads it; a tool that nobody has run here
-has what its record says.
+A section has a convention only if a row shows a metric that reads it; a tool that nobody has run
+here has what its record says.
 """
 
 import json
@@ -15,12 +15,16 @@ from rankql.core.metrics.profiles import TOOLS
 from support.paths import ROOT
 
 PAGES = {"en": ROOT / "docs" / "coming-from.md", "zh": ROOT / "docs" / "zh" / "coming-from.md"}
-HEADS = {
-    "en": "tool | gain of nDCG | ideal ranking | AP@k divides by | P@k divides by | equal scores | "
-          "no relevant item | judged, not in the run | in rankql",
-    "zh": "工具 | nDCG 的增益 | 理想排序 | AP@k 除以 | P@k 除以 | 同分 | 没有相关物品 | "
-          "有标注，排序结果里没有 | 在 rankql 里",
-}  # fmt: skip
+# What is said of each option.
+SAYS = {
+    "gain": ("gain of nDCG: {}", "nDCG 的增益：{}"),
+    "ideal": ("ideal ranking: {}", "理想排序：{}"),
+    "ap_denominator": ("AP@k divided by {}", "AP@k 的除数：{}"),
+    "precision_denominator": ("P@k divided by {}", "P@k 的除数：{}"),
+    "ties": ("equal scores: {}", "同分：{}"),
+    "undefined": ("no relevant item: {}", "没有相关物品：{}"),
+    "missing": ("judged, not in the run: {}", "有标注，排序结果里没有：{}"),
+}
 # By option: the metrics whose rows show it, or the case; and its values in both languages.
 OPTIONS = {
     "gain": ("nDCG", {"linear": ("the grade", "等级"), "exp2": ("2^grade - 1", "2^等级 - 1"),
@@ -72,38 +76,69 @@ def cell(name, option, language):
         text = words[value][side]
         more = ("scores of 32 bits", "得分为 32 位")[side]
         if option == "ties":
-            some = (", some metrics refused", ", 部分指标报错")[side]
-            text += f", {more}" if tool.options.get("float32") else ""
+            some = (", some metrics refused", "，部分指标报错")[side]
+            text += (", ", "，")[side] + more if tool.options.get("float32") else ""
             text += some if "tied" in tool.limits else ""
         return text
     parts = [f"`{key}` {words[x][side]}" for key, x in value.items() if key != "*"]
     other = ("others", "其他")[side]
-    return ", ".join([*parts, f"{other} {words[value['*']][side]}"])
+    return (", ", "、")[side].join([*parts, f"{other} {words[value['*']][side]}"])
 
 
-def table(language):
-    head = HEADS[language]
-    lines = [f"| {head} |", "|" + "---|" * (head.count("|") + 1)]
-    for name, tool in TOOLS.items():
-        if name == "rankql":
-            continue
-        call = tool.call.replace("|", "\\|") if tool.call else f'conventions="{name}"'
-        version = tool.version if language == "en" else tool.version.replace("source", "源码")
-        cells = [version, *(cell(name, option, language) for option in OPTIONS), f"`{call}`"]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+def sentence(name, language):
+    """A tool's profile with what it does otherwise than rankql, or its call."""
+    tool, side = TOOLS[name], ("en", "zh").index(language)
+    stop, semicolon, colon = ((".", "; ", ": "), ("。", "；", "："))[side]
+    version = tool.version.replace("source", "源码") if side else tool.version
+    said = {option: cell(name, option, language) for option in OPTIONS if not tool.call}
+    differs = [SAYS[x][side].format(y) for x, y in said.items() if y not in ("", default(x, side))]
+    how = tool.call or f'conventions="{name}"'
+    return f"{version}{colon}{semicolon.join([f'`{how}`', *differs])}{stop}"
 
 
-def with_table(language):
-    """The page with its table as it is now."""
-    text = doc_tables.with_table(PAGES[language], "tools", table(language))
+CHINESE = {"论文": "papers", "脚本": "scripts"}
+
+
+def default(option, side):
+    """The words for what rankql does."""
+    return OPTIONS[option][1][getattr(PROFILES["rankql"], option)][side]
+
+
+def keys(title):
+    """The tools of a section: of TOOLS those whose version begins with a word of its title."""
+    words = [CHINESE.get(word, word) for word in re.split(" and | ?与 ?", title)]
+    named = {
+        key for key, tool in TOOLS.items() for x in words if f"{tool.version} ".startswith(f"{x} ")
+    }
+    others = {tool for row in OTHERS for tool in row[1].split(", ")}
+    return named, {
+        x for x in others for word in words if f"{x} ".startswith((f"{word} ", f"{word.lower()} "))
+    }
+
+
+def generated(title, language):
+    """Sentences of the tools of a section, then names that are others in rankql."""
+    named, others = keys(title)
+    yield from (sentence(key, language) for key in TOOLS if key in named)
+    rows = []
+    for names, tools, _, closest in OTHERS:
+        if {*tools.split(", ")} & others:
+            coded = ", ".join(f"`{name.strip()}`" for name in names.split(","))
+            rows.append(f"- {coded}: {closest}")
+    yield from ["\n".join(rows)] if rows else []
+
+
+# A paragraph that `generated` wrote, which no other text of a section begins like.
+WRITTEN = re.compile(r"^(- `[^\n]*`: |[^\n`]+(: |：)`(conventions=|evaluate\())")
+SECTION = re.compile(r"^### (.+?)\n\n(.*?)(?=^##)", re.DOTALL | re.MULTILINE)
+
+
+def with_sections(language):
+    """The page with the sentences and names of each tool as they are now."""
+
+    def fill(found):
+        kept = [x for x in found[2].rstrip("\n").split("\n\n") if x and not WRITTEN.match(x)]
+        return "\n\n".join([f"### {found[1]}", *generated(found[1], language), *kept]) + "\n\n"
+
+    text = SECTION.sub(fill, PAGES[language].read_text("utf-8"))
     return text if language == "en" else doc_tables.aligned(text)
-
-
-def with_names():
-    """docs/coming-from.md with its table of names that mean something else in other tools."""
-    lines = ["| name | tool | what it is there | the closest in rankql |", "|---|---|---|---|"]
-    for names, *rest in OTHERS:
-        coded = ", ".join(f"`{name.strip()}`" for name in names.split(","))
-        lines.append(f"| {' | '.join([coded, *rest])} |")
-    return doc_tables.with_table(PAGES["en"], "other names", "\n".join(lines))
