@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -13,6 +13,7 @@ import polars as pl
 
 from rankql.core.base import text
 from rankql.core.base.errors import Question, RankqlError, normal_z, require
+from rankql.core.evaluation.evaluate import evaluate
 from rankql.core.evaluation.means.means import COUNTED, ERROR
 from rankql.core.evaluation.result.result import Result
 from rankql.core.metrics import parse
@@ -63,6 +64,22 @@ def find_daily_values(
             call += ".str.strip_chars(' %').cast(pl.Float64))"
         raise RankqlError(f"days has no column of numbers: {listed}{call}")
     return [*metrics] if metrics and (numbers or table.has(metrics[0])) else numbers
+
+
+def ask_about_days(
+    session: Session, run: Table, day: str, qrels: Any, metrics: Any, options: Mapping[str, Any]
+) -> None:
+    """Raise the question that evaluate has about the columns of all days, or of the last."""
+    columns = {x: kind for x, kind in run.columns.items() if x != run.actual_name(day)}
+    sql = f"SELECT {', '.join(map(quote, columns))} FROM {run.sql}"
+    last = f"{sql} WHERE {quote(day)} = (SELECT max({quote(day)}) FROM {run.sql})"
+    for rows in (sql, last):
+        table = replace(run, label="run", sql=f"({rows})", columns=columns)
+        try:
+            evaluate(table, qrels, metrics or "nDCG@10", con=session.con, **options)
+        except Question as question:
+            if question.calls or rows is last:
+                raise
 
 
 def read_daily_values(

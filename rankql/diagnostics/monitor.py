@@ -345,6 +345,8 @@ def monitor(
         needed = [(day, "day")] + [(query, "query")] * ("query" in options or not values)
         for name, role in needed:
             if not (isinstance(name, str) and run.has(name)):
+                if role == "query" and role not in options:
+                    daily_values.ask_about_days(session, run, day, qrels, metrics, options)
                 lacks = f"days has no column {name!r}"
                 raise Question(lacks, blanks={role: "..."}, found=run.own_columns)
         for name in options.keys() - {"query"} if values else ():

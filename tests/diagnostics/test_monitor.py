@@ -1163,10 +1163,14 @@ def test_names_of_what_went_wrong_are_asked_about(name):
         rankql.monitor(SERIES.rename({"ctr": name}))
 
 
-def test_a_metric_of_rankings_is_no_column_of_their_table():
-    rows = [(day, f"{day}", f"d{i}", i, i % 2) for day in SERIES["day"] for i in (1, 2)]
+@pytest.mark.parametrize("recurs", [False, True])
+def test_a_metric_of_rankings_is_no_column_of_their_table(recurs):
+    """Columns of unusual names are asked about as evaluate does, also if queries recur."""
+    days = [(day, f"{ask}" if recurs else f"{ask} {day}") for day in SERIES["day"] for ask in "ab"]
+    rows = [(*day, f"d{i}{day[1]}", i, i % 2) for day in days for i in (1, 2)]
     log = pl.DataFrame(rows, ["day", "ask", "art", "slot", "won"], orient="row")
-    with pytest.raises(rankql.RankqlError, match=r"^days has no column .query."):
+    with pytest.raises(Question, match="No query column in run") as asked:
         rankql.monitor(log, metrics="RR")
-    named = rankql.monitor(log, metrics="RR", query="ask", item="art", pos="slot", rel="won")
-    assert named.table["metric"][0] == "RR"
+    (call,) = asked.value.calls
+    assert call == {"query": "ask", "item": "art", "rel": "won"}
+    assert rankql.monitor(log, metrics="RR", **call).table["metric"][0] == "RR"

@@ -300,7 +300,6 @@ def missing_role(
         unpivot = "df.unpivot(index='query', variable_name='item', value_name='score')"
         hints.append(f"If each column is an item, unpivot the table: {unpivot}")
     if role == "score":
-        ordered = table.ordered and not numbers  # nothing else orders the items
         numbers = [x for x in numbers if not (says(x, "rel") or x in judged)]
         scores = [x for x in numbers if words_of(x) & {"score", "scores", "points"}]
         places = [x for x in numbers if x in ids and x not in scores]
@@ -310,7 +309,11 @@ def missing_role(
             if table.columns[x].startswith(FRACTIONS) or x in scores
             or (table.text and not says(x, "place"))
         ]  # fmt: skip
-        calls += [{"order": "rows"}] if ordered and not table.known("rel") else []
+        from rankql.core.tables.grades import fall_in_queries  # for errors alone
+
+        numbers = [x for x in numbers if table.columns[x] != "BOOLEAN"]
+        ordered = table.ordered and not numbers  # nothing else orders the items
+        calls += [{"order": "rows"}] if ordered and not fall_in_queries(table) else []
         hints = ["The run comes first, the judgments second"]
     ungraded = role == "rel" and table.label != "qrels"
     return Question(

@@ -144,6 +144,17 @@ def may_be_grade(
     return several < 2 or differ > 0
 
 
+def fall_in_queries(table: Table) -> bool:
+    """Do the grades of all queries fall from row to row, as those of sorted judgments do?"""
+    query, rel = table.find("query"), table.find("rel")
+    if query is None or rel is None:
+        return False
+    rows = f"(SELECT *, row_number() OVER () AS r_ FROM {table.sql} LIMIT {_FIRST_ROWS})"
+    above = f"lag({quote(rel)}) OVER (PARTITION BY {quote(query)} ORDER BY r_)"
+    rows = f"(SELECT {quote(rel)} > {above} AS rises_ FROM {rows})"
+    return not table.session.value(f"SELECT coalesce(bool_or(rises_), false) FROM {rows}")
+
+
 def is_amount(table: Table, name: str, value: str, rows: str) -> bool:
     """Are all items relevant, whatever the numbers: is none 0 or NULL, and are they called like an
     amount or an id, or no scale: of quarters up to 10, or of ten values, most of them not 1?

@@ -82,6 +82,8 @@ def offer_calls(
     if runs and all({*x} <= {"query", "item"} for x in asked.calls):
         calls = name_by_structure(next(iter(runs.values())), tables["qrels"], options)
         asked.calls = calls + [x for x in asked.calls if x not in calls]
+    if tables["qrels"] and any(table.known("rel") for table in runs.values()):  # may be swapped
+        asked.calls = [x for x in asked.calls if "order" not in x]
     if asked.ungraded and runs and not (asked.calls or tables["qrels"]):
         run = next(iter(runs.values()))
         asked.calls = name_grades(run, known_columns(run, options))

@@ -75,7 +75,7 @@ def name_by_structure(run: Table, qrels: Table | None, options: Mapping[str, Any
                 values = {"query": name, "item": own, "pos": at, "system": ranker}
                 call = {x: y for x, y in values.items() if y and not known[x]}
                 found.append(((place is None, _spread(run, key)), call))
-        if found:
+        if found and (not numbers or any(not placeless for (placeless, _), _ in found)):
             break
     found.sort(key=lambda x: x[0])
     return [call for (placeless, _), call in found if placeless == found[0][0][0]]
