@@ -157,7 +157,7 @@ def _answer(
 
     def with_pairs(question: Question) -> Question:
         repeats = any("collapse" in x for x in question.calls)
-        (run,) = runs.values()
+        run, *_ = runs.values()
         named = request.rules.columns
         pairs = find_pairs(run, tables["qrels"], named["query"], named["item"], repeats)
         # What a doubt found is SQL, which no pair of names says.
@@ -179,7 +179,7 @@ def _answer(
         answer = verified(asked, gives_number, tried)
         if answer.calls:
             return answer
-    nested = len(runs) == 1 and any(map(_holds_lists, opened))
+    nested = bool(runs) and any(map(_holds_lists, opened))
     if nested and _asks_ids(question):
         question = with_pairs(question)
     answer = verified(question, gives_number, tried)

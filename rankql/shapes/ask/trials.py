@@ -230,7 +230,8 @@ def has_matches(session: Session, inputs: Inputs, collapse: bool) -> bool:
                     return False
             if not session.value(f"{sql} FROM {table.sql}") or repeats(table, places):
                 return False
-            if table.is_assumed("pos") and table.unit == "rows" and not repeats(table, places[:-1]):
+            in_rows = table.unit == "rows" and table.origins.get(pos) == "order of the rows"
+            if in_rows and not repeats(table, places[:-1]):
                 return False  # rows in order are no rankings of one item each
         elif score := table.roles.get("score"):
             sql = f"SELECT count({table.number('score')}) = count({quote(score)}) FROM {table.sql}"
