@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any, Unpack
 
 import duckdb
@@ -15,20 +16,26 @@ import polars as pl
 
 from rankql.core.base import text
 from rankql.core.base.column_names import SUBTOPICS
-from rankql.core.base.errors import RankqlError, as_arguments
+from rankql.core.base.errors import EqualRows, RankqlError, as_arguments
 from rankql.core.base.results import TableResult
 from rankql.core.base.text import format_count
 from rankql.core.base.writing import remember_inputs
-from rankql.core.evaluation.checks.duplicates import describe_key, describe_separator
+from rankql.core.evaluation.checks.duplicates import (
+    count_equal_once,
+    describe_key,
+    describe_separator,
+    find_equal_rows,
+)
 from rankql.core.evaluation.checks.rankings import RANKINGS, REFUSED
 from rankql.core.evaluation.checks.record import Facts, open_checks, write
 from rankql.core.evaluation.checks.sampled import SAMPLED
 from rankql.core.evaluation.plan.plan import read_rankings
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.numbers.judgments import list_subtopics
+from rankql.core.tables.numbers.values import MOST_EQUAL
 from rankql.core.tables.reader import fetch
 from rankql.core.tables.request import RankingRules, ReadingOptions, Request
-from rankql.core.tables.session import duckdb_errors, open_session
+from rankql.core.tables.session import Session, duckdb_errors, open_session
 from rankql.core.tables.tables import FLOATS, Data, Table, is_rounded
 from rankql.diagnostics.checked_tables import CheckData, CheckedTable
 from rankql.diagnostics.row_checks import COLUMNS, ROWS, RowCheck, is_numeric
@@ -39,6 +46,8 @@ from rankql.shapes.doubts.spelling import repair_call, respell_pairs
 HIGHEST_K = 999_999
 _TOPICS = "Metrics of subtopics, such as alpha_nDCG and STREC, read them. Others refuse the rows."
 _EMPTY = "There is nothing to evaluate. Check the path, the filter or the name."
+# The findings about rows that repeat, by table.
+_OF_ROWS = {"run": {"duplicate-items", "duplicate-positions"}, "qrels": {"duplicate-judgments"}}
 
 
 @remember_inputs
@@ -80,31 +89,44 @@ def check(
     with open_session(con, run, qrels, train) as session:
         session.asks = False
         request = Request(run, qrels, (), rules, train=train)
-        inputs = read_rankings(session, request, graded=False, keeps_unjudged=True)
-        judged, several = inputs.qrels, 0
-        if judged and {"item", "rel"} <= judged.roles.keys():
-            with suppress(RankqlError):  # judgments without subtopics
-                listed, _ = list_subtopics(judged, rules.conventions.threshold)
-                sql = f"SELECT count(*) FILTER (len({SUBTOPICS}) > 1) FROM {listed.sql}"
-                several, inputs = session.value(sql), replace(inputs, qrels=listed)
-        with duckdb_errors():
-            data = CheckData(session, inputs, k, rules.conventions.threshold)
-            empty = [table.label for table in data.tables if not table.rows]
-            findings = [
-                *(Finding("empty", "error", x, 1, "the table is empty", _EMPTY) for x in empty),
-                *check_columns(data),
-                *_check_rankings(data),
-                *_check_rows(data),
-                *_find_rounded_ids(data),
-                *_report_reading(data),
-            ]
-            if several and not rules.groups:
-                message = f"item has several subtopics: {format_count(several, 'item')}"
-                findings.append(Finding("subtopics", "warning", "qrels", several, message, _TOPICS))
-            sources = {table.label: {"rows": table.rows, "columns": table.columns}
-                       for table in data.tables}  # fmt: skip
+        findings, sources = count_equal_once(session, request, partial(_find_all, session, k))
     findings.sort(key=lambda finding: LEVELS.index(finding.level))
     return Report(findings, sources, k)
+
+
+def _find_all(
+    session: Session, k: int, request: Request
+) -> tuple[list[Finding], dict[str, dict[str, Any]]]:
+    """All findings, and the rows and columns of the tables."""
+    rules = request.rules
+    inputs = read_rankings(session, request, graded=False, keeps_unjudged=True)
+    judged, several = inputs.qrels, 0
+    if judged and {"item", "rel"} <= judged.roles.keys():
+        with suppress(RankqlError):  # judgments without subtopics
+            listed, _ = list_subtopics(judged, rules.conventions.threshold)
+            sql = f"SELECT count(*) FILTER (len({SUBTOPICS}) > 1) FROM {listed.sql}"
+            several, inputs = session.value(sql), replace(inputs, qrels=listed)
+    with duckdb_errors():
+        data = CheckData(session, inputs, k, rules.conventions.threshold)
+        empty = [table.label for table in data.tables if not table.rows]
+        findings = [
+            *(Finding("empty", "error", x, 1, "the table is empty", _EMPTY) for x in empty),
+            *check_columns(data),
+            *_check_rankings(data),
+            *_check_rows(data),
+            *_find_rounded_ids(data),
+            *_report_reading(data),
+        ]
+        if several and not rules.groups:
+            message = f"item has several subtopics: {format_count(several, 'item')}"
+            findings.append(Finding("subtopics", "warning", "qrels", several, message, _TOPICS))
+        sources = {table.label: {"rows": table.rows, "columns": table.columns}
+                   for table in data.tables}  # fmt: skip
+    found = {finding.kind for finding in findings}
+    for source in (source for source, kinds in _OF_ROWS.items() if kinds & found):
+        if 0 < find_equal_rows(session, inputs, request.once, source) <= MOST_EQUAL:
+            raise EqualRows("", source)
+    return findings, sources
 
 
 def _report_reading(data: CheckData) -> Iterator[Finding]:

@@ -108,6 +108,14 @@ class RankqlError(ValueError):
         return "\n".join(x for x in lines if x)
 
 
+class EqualRows(RankqlError):
+    """Duplicates among which some rows are equal in all columns: these may count once."""
+
+    def __init__(self, message: str, source: str) -> None:
+        super().__init__(message)
+        self.source = source
+
+
 class Question(RankqlError):
     """What is not clear. `calls` answer it: Python prints them as arguments, the command line as
     options. Without a call, `otherwise` says what to do, or `blanks` is a call to fill in; `others`

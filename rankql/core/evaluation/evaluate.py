@@ -25,6 +25,7 @@ from rankql.core.base.writing import (
 )
 from rankql.core.evaluation.checks.causes import Causes
 from rankql.core.evaluation.checks.counters import read_counters
+from rankql.core.evaluation.checks.duplicates import count_equal_once, find_repeated
 from rankql.core.evaluation.checks.rankings import RANKINGS, VALUES
 from rankql.core.evaluation.checks.record import Evidence, inspect
 from rankql.core.evaluation.checks.sampled import SAMPLED
@@ -32,6 +33,7 @@ from rankql.core.evaluation.finish import compute
 from rankql.core.evaluation.means.means import require_interval
 from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.evaluation.plan.plan import make_plan
+from rankql.core.evaluation.query.readable import unique_columns
 from rankql.core.evaluation.query.script import Steps
 from rankql.core.evaluation.reduce.fetch import reduce_tables
 from rankql.core.evaluation.reduce.reduce import Reduction
@@ -279,11 +281,26 @@ def evaluate_request(request: Request) -> Result:
 
 
 @contextmanager
-def open_evaluation(request: Request) -> Iterator[Evaluation]:
-    """The plan of a request, while its tables are open. Errors of DuckDB become our own."""
+def open_evaluation(
+    request: Request, unique: Callable[[Evaluation], Evaluation] | None = None
+) -> Iterator[Evaluation]:
+    """The plan of a request, while its tables are open. Errors of DuckDB become our own.
+
+    unique: the part of it in which rows that are equal in all columns are looked for.
+    """
     with open_session(request.con, *request.sources) as session:
         session.mentioned = _mentioned(request)
-        evaluation = make_plan(session, request)
+
+        def plan(request: Request) -> Evaluation:
+            evaluation = make_plan(session, request)
+            if unique is not None:
+                part = unique(evaluation)
+                columns = unique_columns(part.inputs, part.computed, part.conventions)
+                with compute.evaluation_errors(part):
+                    list(find_repeated(part, columns))
+            return evaluation
+
+        evaluation = count_equal_once(session, request, plan)
         with compute.evaluation_errors(evaluation):
             yield evaluation
 
@@ -292,10 +309,14 @@ def evaluate_in_duckdb(request: Request) -> Result:
     """The result of `evaluate` for checked arguments. An error offers the calls that answer it."""
     with open_session(request.con, *request.sources) as session:
         session.mentioned, session.defers = _mentioned(request), True
-        try:
+
+        def compute_values(request: Request) -> Result:
             evaluation = make_plan(session, request)
             with compute.evaluation_errors(evaluation):
                 return _evaluate(evaluation, request)
+
+        try:
+            return count_equal_once(session, request, compute_values)
         except RankqlError as error:
             raise call_extra(
                 "answer", session, request, error, _read_with_value
@@ -304,6 +325,10 @@ def evaluate_in_duckdb(request: Request) -> Result:
 
 def _read_with_value(session: Session, request: Request) -> Inputs | None:
     """The inputs of a request, if a metric has a value."""
+    return count_equal_once(session, request, partial(_read_unique, session))
+
+
+def _read_unique(session: Session, request: Request) -> Inputs | None:
     evaluation = make_plan(session, request)
     with compute.evaluation_errors(evaluation):
         reduction = reduce_tables(evaluation)
@@ -421,5 +446,5 @@ def render_query(
     request = Request(
         run, qrels, metrics, rules, attributes=attributes, groupings=groupings, weight=weight
     )
-    with open_evaluation(request) as evaluation:
+    with open_evaluation(request, unique=lambda plan: plan) as evaluation:
         return evaluation.script.sql

@@ -29,6 +29,7 @@ from rankql.core.tables.numbers.values import (
     read_numbers,
     refuse_padding,
     refuse_rounded_scores,
+    without_equal_rows,
     without_fill_rows,
 )
 from rankql.core.tables.reader import list_in_order
@@ -62,6 +63,10 @@ def read_inputs(session: Session, request: Request) -> Inputs:
     others = ((x, getattr(request, x)) for x in ("qrels", "attributes", "train"))
     tables = {x: None if data is None else session.table(data, x) for x, data in others}
     runs = opened if isinstance(opened, dict) else {None: opened}
+    if "run" in request.once:
+        runs = {x: without_equal_rows(table) for x, table in runs.items()}
+    if "qrels" in request.once and tables["qrels"]:
+        tables["qrels"] = without_equal_rows(tables["qrels"])
     for table in (*runs.values(), *filter(None, [tables["qrels"]])):
         rules.require_words(table.label, [*table.columns])
     by = dict.fromkeys(itertools.chain(*request.groupings), "by")

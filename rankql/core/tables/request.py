@@ -241,6 +241,8 @@ class Request:
     # The labels of a judge, and the column of its grades.
     judge: Data | None = None
     judge_rel: str | Mapping[str, float] | None = None
+    # Of which tables, run or qrels, rows that are equal in all columns count once: some repeat.
+    once: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         for name in ("weight", "cluster"):

@@ -179,7 +179,7 @@ def has_matches(session: Session, inputs: Inputs, collapse: bool) -> bool:
 
     def repeats(table: Table, keys: Sequence[str]) -> bool:
         names = ", ".join(map(quote, keys))
-        rows = f"{table.sql} WHERE {quote(keys[-1])} IS NOT NULL"
+        rows = f"(SELECT DISTINCT * FROM {table.sql} WHERE {quote(keys[-1])} IS NOT NULL)"
         return bool(session.value(f"SELECT count(*) > count(DISTINCT ({names})) FROM {rows}"))
 
     def shares_item(table: Table) -> bool:

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from rankql.core.base.column_names import QUESTIONS, is_called, list_side, names_part_of_key, says
-from rankql.core.base.errors import Call, Question
+from rankql.core.base.errors import Call, EqualRows, Question
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.candidates import assign_roles, find_ids
+from rankql.core.tables.numbers.values import MOST_EQUAL, share_of_equal_rows
 from rankql.core.tables.tables import Runs, Table, is_id, is_text, unknown_column
 from rankql.shapes.choose.computed import column_name
 
@@ -78,15 +79,15 @@ def require_one_row(table: Table, column: str, system: str | None) -> None:
     names = ", ".join(map(quote, keys))
     repeated = f"SELECT {names} FROM {table.sql} GROUP BY {names} HAVING count(*) > 1"
     for row in table.session.rows(f"{repeated} ORDER BY {names} LIMIT 1"):
+        text = f"{table.label} has several rows for query {row[0]!r}, but {column} is a list, so "
+        text += f"one row is expected ({keys[0]} is read as the query). Keep one of them"
+        if 0 < share_of_equal_rows(table, system) <= MOST_EQUAL:
+            raise EqualRows(text, "run")
         calls = _keys_of_rows(table, system)
         parts = calls[0].get("query") if calls else None
         each = f"Each row is then a query. Rows of one {keys[0]} are not independent: pass "
-        raise Question(
-            f"{table.label} has several rows for query {row[0]!r}, but {column} is a list, so one "
-            f"row is expected ({keys[0]} is read as the query). Keep one of them",
-            calls,
-            hints=[f"{each}cluster={keys[0]!r} too"] if isinstance(parts, list) else [],
-        )
+        hints = [f"{each}cluster={keys[0]!r} too"] if isinstance(parts, list) else []
+        raise Question(text, calls, hints=hints)
 
 
 def _keys_of_rows(table: Table, system: str | None) -> list[Call]:

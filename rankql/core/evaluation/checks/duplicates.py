@@ -6,25 +6,45 @@ Hashes of the rows are compared. If two are the same, a query names three of the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import duckdb
 import polars as pl
 
 from rankql.core.base import column_names
 from rankql.core.base.arrow import stream_to_polars
-from rankql.core.base.errors import RankqlError, advise
+from rankql.core.base.errors import EqualRows, RankqlError, advise
+from rankql.core.base.libraries import library
 from rankql.core.base.writing import expand_glob
 from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.evaluation.query.ctes import Unique, with_source_ctes
 from rankql.core.evaluation.reduce.fetch import source_frame
-from rankql.core.metrics.macros import quote
+from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.frames import may_lack_threads
+from rankql.core.tables.inputs import Inputs
+from rankql.core.tables.numbers.values import MOST_EQUAL, share_of_equal_rows
 from rankql.core.tables.private import create_macros
 from rankql.core.tables.reader import count_values, fetch
+from rankql.core.tables.request import Request
 from rankql.core.tables.session import Session
+from rankql.core.tables.sql_expressions import split_aggregate
 from rankql.core.tables.tables import Table, is_id, is_number, quote_name
+
+T = TypeVar("T")
+
+
+def count_equal_once(session: Session, request: Request, task: Callable[[Request], T]) -> T:
+    """What a task gives; where it refuses rows that are equal in all columns, with one of each."""
+    while True:
+        try:
+            return task(request)
+        except EqualRows as error:
+            if error.source in request.once:
+                raise
+            request = replace(request, once=request.once | {error.source})
+            session.notes = []  # the tables are read again
 
 
 def require_unique_rows(evaluation: Evaluation, columns: Sequence[Unique]) -> None:
@@ -105,6 +125,9 @@ def find_duplicates(
     )
     if not rows:
         return None
+    session, request, share = evaluation.session, evaluation.request, 0.0
+    if request:
+        share = find_equal_rows(session, inputs, request.once, source)
     listed = [[*zip(columns.split(", "), row, strict=True)] for row in rows]
     examples = "; ".join(
         ", ".join(f"{name} {x:g}" if name == "pos" else f"{name} {x!r}" for name, x in each)
@@ -128,6 +151,9 @@ def find_duplicates(
             hint = advise(hint, ", or pass ", highest, f", the highest of every {who}")
         elif not hint and _differ(evaluation):
             hint = advise(", or pass ", highest, " for the highest grade of each")
+    if share > MOST_EQUAL:
+        hint = f". {share:.0%} of its rows repeat another one in all columns"
+        hint += _describe_drop(session, getattr(request, source), source)
     runs, keep = evaluation.request.run if source == "run" and evaluation.request else None, "Keep"
     for path in runs.values() if isinstance(runs, Mapping) else [runs]:
         files = expand_glob(path) if isinstance(path, str) else []
@@ -137,7 +163,34 @@ def find_duplicates(
             keep = f"{each}. Else keep"
         elif len(files) > 1:
             hint = advise(hint, f". {each}")
-    return advise(f"{label} has duplicates: {examples}. {keep} one row of each", hint)
+    message = advise(f"{label} has duplicates: {examples}. {keep} one row of each", hint)
+    if 0 < share <= MOST_EQUAL:
+        raise EqualRows(message, source)
+    return message
+
+
+def find_equal_rows(session: Session, inputs: Inputs, once: Iterable[str], source: str) -> float:
+    """The share of rows of the run or of the judgments that repeat another one in all columns, if
+    they may count once: each names an item, and has no amount to add up.
+    """
+    tables = [*inputs.runs.values()] if source == "run" else inputs.judging
+    amounts = any(split_aggregate(x.roles.get("rel", ""))[0] for x in tables)
+    if source in once or not session.opened or inputs.numbered or amounts:
+        return 0.0
+    runs, others = session.opened
+    opened = [*runs.values()] if source == "run" else [others["qrels"]]
+    named = all("item" in x.roles for x in tables)
+    return max(share_of_equal_rows(x, inputs.system) for x in opened if x) if named else 0.0
+
+
+def _describe_drop(session: Session, data: object, name: str) -> str:
+    """How to drop rows that are equal to another one, by what the caller passes."""
+    if call := {"polars": "unique", "pandas": "drop_duplicates"}.get(library(data)):
+        return f": pass {name}.{call}()"
+    if not isinstance(data, str):
+        return ""
+    table = quote_name(data) if session.find_table(data) else literal(data)
+    return f": in DuckDB, COPY (SELECT DISTINCT * FROM {table}) TO 'distinct.parquet' drops them"
 
 
 def describe_finer(session: Session, runs: Sequence[Table]) -> str:

@@ -16,6 +16,8 @@ from rankql.core.tables.tables import FLOATS, Table, is_nan, is_number, is_text,
 
 # The lowest score of float32, which vector indexes give to nothing.
 LOWEST = -3.4028234e38
+# With a larger share of equal rows, a file was probably read twice.
+MOST_EQUAL = 0.1
 # How text says yes and no.
 _YES, _NO = ("true", "yes", "t", "y"), ("false", "no", "f", "n")
 # How Label Studio writes a rating into CSV and JSON: the text or the list of one object.
@@ -189,3 +191,25 @@ def refuse_rounded_scores(table: Table) -> None:
             f"{table.label}: {name} {value} has so many digits that different scores would be "
             "equal. Subtract a number from all scores, or pass positions: pos="
         )
+
+
+def share_of_equal_rows(table: Table, system: str | None) -> float:
+    """The share of rows that repeat another one in all columns, the highest of any system."""
+    of = quote(table.actual_name(system)) if system and table.has(system) else "NULL"
+    rows = f"SELECT *, count(*) AS __rankql_n FROM {table.sql} GROUP BY ALL"
+    share = "1 - count(*) / sum(__rankql_n)"
+    return float(table.session.value(f"SELECT coalesce(max(share), 0) FROM "
+        f"(SELECT {share} AS share FROM ({rows}) GROUP BY {of})"))  # fmt: skip
+
+
+def without_equal_rows(table: Table) -> Table:
+    """The table in which rows that are equal in all columns count once, in their order."""
+    names = ", ".join(map(quote, table.columns))
+    rows = f"SELECT {names}, row_number() OVER () AS __rankql_n FROM {table.sql}"
+    once = table.load(
+        f"(SELECT {names} FROM ({rows}) GROUP BY ALL ORDER BY min(__rankql_n))", text=table.text
+    )
+    if more := table.value("count(*)") - once.value("count(*)"):
+        equal = f"{format_count(more, 'row')} equal to another one in all columns"
+        table.note(f"{equal} {is_or_are(more)} left out", "equal-rows")
+    return replace(table, sql=once.sql, permanent="", lazy=False) if more else table
