@@ -431,7 +431,6 @@ OPEN = {
         "one or more: table",
         "orders: as the truth",
         "stages: fused beside parts",
-        "levels: law and article",
         "two parts: flat",
         "no answer: rank",
         "ranges: offsets",
