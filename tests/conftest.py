@@ -78,13 +78,14 @@ def pytest_collection_modifyitems(config, items):
     Those that share what is costly to start are a group, which `--dist loadgroup` does not divide.
     """
     repetitions = mark_repetitions(items)
+    for item in items:
+        for fixture in STARTED_BY.keys() & set(item.fixturenames):
+            item.add_marker(STARTED_BY[fixture])
     if turn := turns.this_turn():
         resting = {item for item in items if rests(turn, item, repetitions)}
         config.hook.pytest_deselected(items=[*resting])
         items[:] = [item for item in items if item not in resting]
     for item in items:
-        for fixture in STARTED_BY.keys() & set(item.fixturenames):
-            item.add_marker(STARTED_BY[fixture])
         names = needed(item)
         if any(COMPONENTS[name].heavy for name in names):
             item.add_marker("slow")
@@ -125,13 +126,15 @@ def mark_repetitions(items):
 
 
 def rests(turn, item, repetitions):
-    """Whether it is the turn of others: families of the Spark matrix, and repetitions."""
+    """Whether it is the turn of others: components, families of the Spark matrix, repetitions."""
+    path = item.path.relative_to(ROOT).as_posix()
+    if not turn.runs_components(needed(item), path, bool(item.get_closest_marker("quick"))):
+        return True
     if (
         getattr(item, "originalname", "") == "test_matrix"
         and item.callspec.params["name"] == "Spark"
     ):
         return not turn.runs_family(item.callspec.params["family"])
-    path = item.path.relative_to(ROOT).as_posix()
     return item in repetitions and not turn.runs_repetition(repetitions[item], path)
 
 

@@ -52,6 +52,7 @@ def test_evaluate_the_shop(spark, shop):
         assert_alike(ours, metrics.evaluate(frame, metrics=WHOLE, by=by))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("names", "options"),
     [
@@ -69,6 +70,7 @@ def test_evaluate_a_run_and_judgments(spark, names, options):
     assert_alike(ours, metrics.evaluate(framed(spark, RUN), framed(spark, QRELS), names, **options))
 
 
+@pytest.mark.quick
 def test_a_missing_query_that_is_left_out_has_no_value(spark):
     tables, options = (framed(spark, RUN), framed(spark, QRELS)), {"missing": "skip"}
     result = metrics.evaluate(*tables, ["P@3", "FalseAnswer"], **options)
@@ -78,6 +80,7 @@ def test_a_missing_query_that_is_left_out_has_no_value(spark):
     assert ours["P@3"].null_count() == result.summary.filter(metric="P@3")["missing"].item() == 1
 
 
+@pytest.mark.quick
 def test_a_missing_query_with_a_grade_below_0_is_left_out(spark):
     signed = QRELS.with_columns(rel=pl.when(query="d").then(-1).otherwise("rel"))
     for undefined in ("skip", "one"):
@@ -88,6 +91,7 @@ def test_a_missing_query_with_a_grade_below_0_is_left_out(spark):
         assert ours["CG"] == pytest.approx((1 + 0 + 2) / 3)
 
 
+@pytest.mark.quick
 def test_evaluate_with_weights(spark):
     weights = pl.DataFrame({"query": list("abcdz"), "w": [1, 1, 2, 3, 4]})
     result = metrics.evaluate(
@@ -113,6 +117,7 @@ def test_evaluate_several_runs(spark):
     assert_alike(ours, metrics.evaluate(framed(spark, column), qrels, "AP", system="model"))
 
 
+@pytest.mark.quick
 def test_grades_of_several_systems_are_of_each_alone_and_a_note_says_so(spark):
     rows = [
         ("a", "q", "x", 1, 3),
@@ -369,6 +374,7 @@ def test_columns_are_taken_and_other_expressions_refused(spark):
             metrics.ndcg(wrong, "pos")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", case_matrix.IN_SPARK)
 def test_metrics_beyond_accuracy_equal_duckdb(spark, name):
     """As in DuckDB, of random rows, empty columns and NULLs among them."""

@@ -139,6 +139,29 @@ def test_of_six_commits_that_change_a_file_so_many_run_a_repetition(changed, com
     assert sum(x.runs_repetition(1, "tests/shapes/test_files.py") for x in each) == commits
 
 
+@pytest.mark.parametrize(
+    ("changed", "names", "quick"),
+    [
+        ("rankql/pages/report.py", {"report", "browser"}, False),
+        ("docs/start.md", {"report", "browser"}, False),
+        ("rankql/decisions/gate.py", {"report", "browser"}, False),
+        ("sql/gain.sql", {"postgres", "postgres18", "clickhouse", "mariadb", "spark"}, True),
+        ("rankql/core/metrics/parse.py", {"postgres", "clickhouse", "mariadb", "spark"}, True),
+        ("rankql/core/tables/files.py", set(), True),
+        ("rankql/shapes/ask/pairs.py", set(), True),
+        ("rankql/logs/bias.py", set(), False),
+        ("tests/conftest.py", {*turns.TESTED}, True),
+        ("tests/engines/test_spark.py", {*turns.TESTED}, True),  # the tests' own file
+    ],
+)
+def test_components_run_where_what_they_test_changes(changed, names, quick):
+    turn, path = Turn(0, (changed,)), "tests/engines/test_spark.py"
+    running = {x for x in turns.TESTED if turn.runs_components([x], path)}
+    assert names <= running <= names | {"postgres18"}
+    assert turn.runs_components(["spark"], path, quick=True) == quick
+    assert turn.runs_components([], path) and turn.runs_components(["duckdb_cli"], path)
+
+
 def test_repetitions_of_a_table_run_with_it():
     table = Turn(0, ("tests/cases/faults.toml",))
     assert table.runs_repetition(1, "tests/core/evaluation/test_faults.py")
@@ -146,5 +169,10 @@ def test_repetitions_of_a_table_run_with_it():
 
 def test_the_turn_is_said():
     turn = Turn(4, ())
-    assert str(turn).startswith("turn 5 of 6, Spark: list, without the oldest versions")
+    resting = "report, browser, postgres, postgres18, clickhouse, mariadb, spark"
+    said = f"turn 5 of 6, Spark: none, without tests of {resting}, without the oldest versions"
+    assert str(turn).startswith(said)
     assert "with the oldest" in str(Turn(4, ("pyproject.toml",)))
+    assert str(Turn(4, ("sql/gain.sql",))).startswith(
+        "turn 5 of 6, Spark: gain, list, repeated positions, score, without tests of report"
+    )

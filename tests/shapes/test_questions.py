@@ -245,6 +245,14 @@ def test_a_large_table_is_tried_on_some_of_its_queries(monkeypatch):
 
     monkeypatch.setattr(answers, "_QUERIES", 3)
     monkeypatch.setattr(answers, "_ROWS", 20)
+    sampled, load = [], answers._load
+
+    def count_rows(*arguments):
+        table = load(*arguments)
+        sampled.append(table.value("count(*)"))
+        return table
+
+    monkeypatch.setattr(answers, "_load", count_rows)
     items = [f"d{n}" for n in range(10)]
     run = frame(
         "ask listing fit", *[(q, x, 1 - n / 20) for q in range(40) for n, x in enumerate(items)]
@@ -252,6 +260,7 @@ def test_a_large_table_is_tried_on_some_of_its_queries(monkeypatch):
     gold = frame("ask listing rel", *[(q, "d1", 1) for q in range(40)])
     with pytest.raises(rankql.RankqlError, match="query='ask'"):
         rankql.evaluate(run, gold, "RR")
+    assert sampled and max(sampled) < 400 / 2
 
 
 def test_a_word_for_nothing_is_noted_where_the_items_are_named():

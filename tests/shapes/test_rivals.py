@@ -471,6 +471,9 @@ def test_words_are_looked_for_where_a_query_lacks_its_only_item(form, tmp_path, 
         assert evaluate(run, judged, con=con)[1] == [] == looked
         if con:
             con.close()
+    with pytest.raises(rankql.RankqlError):  # says_nothing has no answer here
+        rankql.evaluate(ASKED, {**found, "q3": ["nil"]}, "RR")
+    assert looked
 
 
 def test_another_word_of_three_queries_gets_a_note():

@@ -24,6 +24,15 @@ FAMILIES = sorted([*FILES, "repeated positions"])  # which are made of all other
 READERS = ("core/tables", "shapes")
 SPARK = ("sql/common.sql", "sql/packed.sql", "sql/spark.sql")
 SPARK += ("rankql/engines/", "rankql/spark.py", "tests/engines/")
+# What components test: their tests rest if a commit changes none of it. Tests marked `quick` run
+# also where the last ones change.
+PAGES = ("rankql/pages/", "docs/", "rankql/core/evaluation/result/", "rankql/features/")
+ENGINES = ("sql/", "rankql/engines/", "rankql/spark.py", "rankql/core/metrics/")
+TESTED = {
+    **dict.fromkeys(("report", "browser"), (*PAGES, "rankql/decisions/")),
+    **dict.fromkeys(("postgres", "postgres18", "clickhouse", "mariadb", "spark"), ENGINES),
+}
+QUICK = ("rankql/core/evaluation/", "rankql/core/tables/", "rankql/shapes/")
 
 
 @cache
@@ -68,6 +77,12 @@ class Turn:
         each = OF_CHANGED if self.changes(*packages, f"{folder}/") else REPETITIONS
         return place % each == self.number % each or self.changes(path, *support_of(path))
 
+    def runs_components(self, names, path, quick=False):
+        """Does the commit change what a test tests that needs these components?"""
+        sources = [x for name in names for x in TESTED.get(name, ())]
+        more = QUICK if quick else ()
+        return not sources or self.changes(*sources, *more, path, *support_of(path))
+
     def runs_family(self, family):
         """Is it the turn of a family of the Spark matrix, or does the commit change it?"""
         turn = family == FAMILIES[self.number % len(FAMILIES)]
@@ -83,9 +98,12 @@ class Turn:
     def __str__(self):
         families = [family for family in FAMILIES if self.runs_family(family)]
         oldest = "with" if self.runs_oldest else "without"
+        resting = [x for x in TESTED if not self.runs_components([x], "tests/conftest.py")]
+        without = f"without tests of {', '.join(resting)}, " if resting else ""
+        families = families if "spark" not in resting else ["none"]
         return (
             f"turn {self.number % REPETITIONS + 1} of {REPETITIONS}, Spark: {', '.join(families)}, "
-            f"{oldest} the oldest versions (.ci/run --all runs everything)"
+            f"{without}{oldest} the oldest versions (.ci/run --all runs everything)"
         )
 
 
