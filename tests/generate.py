@@ -18,6 +18,7 @@ from support.paths import ROOT
 
 sys.path.append(str(ROOT / "tests" / "docs"))
 import case_table
+import column_page
 import doc_blocks
 import metric_pages
 import negative_grades
@@ -54,6 +55,11 @@ def cases():
     case_table.PAGE.write_text(case_table.with_table(), "utf-8")
 
 
+def columns():
+    """The names of columns that are recognised, in docs/reference/columns.md."""
+    column_page.PAGE.write_text(column_page.with_table(), "utf-8")
+
+
 def tools():
     """The sections of tools in docs/coming-from.md and its Chinese twin."""
     for language, page in tools_table.PAGES.items():
@@ -82,7 +88,7 @@ def sql():
     (ROOT / "sql" / "rankql.sql").write_text(macros.read_sql(), "utf-8")
 
 
-PARTS = (sql, arguments, native, metrics, grades, cases, tools, docs, notebook)
+PARTS = (sql, arguments, native, metrics, grades, cases, columns, tools, docs, notebook)
 GENERATED = {part.__name__: part for part in PARTS}
 
 if __name__ == "__main__":

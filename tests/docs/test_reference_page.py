@@ -10,6 +10,7 @@ import re
 
 import pytest
 
+import column_page
 import doc_tables
 import rankql
 from doc_blocks import ENGLISH, PAGES, with_english_blocks
@@ -40,6 +41,12 @@ def test_the_list_of_all_functions_has_each_metric():
     text = TEXTS["docs/functions.md"].split("\n## ")[0]
     listed = {*re.findall(r"`(\w+)", text)}
     assert {name for name in FUNCTIONS if not name.startswith("micro_")} - listed == set()
+
+
+def test_the_names_of_columns_are_current():
+    assert column_page.with_table() == TEXTS["docs/reference/columns.md"], (
+        "run python tests/generate.py columns"
+    )
 
 
 def test_dir_has_all_names_but_variants():

@@ -1,7 +1,7 @@
 """The nouns of queries, items and systems, from which columns get their roles.
 
-The name of a column is a noun and an optional word of identity: hotel, hotel_id, hotelUuid. The
-page on evaluate has the same table.
+The name of a column is a noun and an optional word of identity: hotel, hotel_id, hotelUuid.
+docs/reference/columns.md has the same table.
 """
 
 from __future__ import annotations
