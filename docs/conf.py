@@ -85,8 +85,6 @@ KEYWORDS = {
         *("winsorize", "outliers", "ship it"),
         *("statistical significance", "p-value", "confidence interval", "sample size"),
     ],
-    "conventions": ["ties", "tie", "negative grades"],
-    "does-your-tool": ["mlflow", "trulens", "haystack", "gbrain", "memorybench"],
     "engines": ["plain sql", "sqlite", "trino", "redshift", "databricks", "mysql", "datafusion"],
     "evaluate": [
         *("slices", "segments", "export", "latex", "trec files", "missing queries"),
@@ -123,25 +121,18 @@ KEYWORDS = {
     "trust": [
         *("check", "explain", "unjudged", "unjudged items", "missing judgments"),
         *("funnel", "pipeline", "reranker", "stages", "retrieval loss"),
+        *("ties", "tie", "negative grades", "conventions", "trulens", "gbrain", "memorybench"),
+        *("reproduce", "reproducible", "repeat a result", "manifest", "checksum", "provenance"),
     ],
     "audit": [
         *("published", "paper", "leaderboard", "mcnemar", "clopper", "rounding"),
         *("reported number", "sample size"),
-    ],
-    "verify": [
-        "reproduce",
-        "reproducible",
-        "repeat a result",
-        "manifest",
-        "checksum",
-        "provenance",
     ],
     "zh/audit": ["论文", "公布的数字", "多少查询"],
     "zh/by-hand": ["字典", "数组", "嵌套列表"],
     "zh/choosing-k": ["截断"],
     "zh/coming-from": ["迁移", "预设"],
     "zh/compare": ["置信区间", "显著性", "显著"],
-    "zh/conventions": ["约定", "同分", "未定义"],
     "zh/errors": ["报错"],
     "zh/gate": ["门禁", "限度", "退出码"],
     "zh/implicit": ["隐式反馈", "点击", "购买", "留一法", "TopN", "推荐列表"],
@@ -164,13 +155,17 @@ KEYWORDS = {
         *("xx@N", "均方误差", "平均平均精度", "平均命中排序倒数", "鲁棒性", "敏感"),
         *("对数", "不连续", "点击率"),
     ],
-    "zh/trust": ["未标注", "召回", "粗排", "精排"],
+    "zh/trust": ["未标注", "召回", "粗排", "精排", "约定", "同分", "未定义"],
 }
 
 
 # Pages that became sections of others: their old addresses lead there.
 MOVED = {
     "beyond": "metrics/diversity.html",
+    "conventions": "trust.html#conventions",
+    "does-your-tool": "trust.html#does-your-tool-do-this",
+    "verify": "trust.html#can-the-result-be-repeated",
+    "zh/conventions": "trust.html",
     "browser": "start.html#without-installing-anything",
     "funnel": "trust.html#which-stage-loses-quality",
     "metrics/interleaving": "../experiment.html#interleaving",

@@ -202,7 +202,7 @@ SEARCHES = {
     "unjudged": "trust",
     "group by": "queries",
     "trec_eval": "coming-from",
-    "ties": "conventions",
+    "ties": "trust",
     "click bias": "bias",
 }
 # The tools of coming-from.md, by the names that their records begin with.

@@ -40,7 +40,7 @@ def data(seed, fractions):
 
 
 def test_the_pages_have_these_texts():
-    for page, names in (("queries", ("low_first", "high_first")), ("conventions", ())):
+    for page, names in (("queries", ("low_first", "high_first")), ("trust", ())):
         text = (ROOT / "docs" / f"{page}.md").read_text()
         for item in (ITEMS["worst"], ITEMS["best"]):
             assert item in text
