@@ -51,7 +51,7 @@ def grades():
 
 
 def cases():
-    """The table of hand-checked cases by engine, in docs/engines.md."""
+    """The table of hand-checked cases by engine, in docs/reference/cases.md."""
     case_table.PAGE.write_text(case_table.with_table(), "utf-8")
 
 

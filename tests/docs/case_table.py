@@ -4,7 +4,7 @@ import doc_tables
 from support import case_matrix, hand_cases
 from support.paths import ROOT
 
-PAGE = ROOT / "docs" / "engines.md"
+PAGE = ROOT / "docs" / "reference" / "cases.md"
 
 
 def cell(engine, cases):
