@@ -121,6 +121,29 @@ def test_objects_in_lists_are_spans(tmp_path):
         assert dict(result.per_query["question_id", "SpanR@1"].rows()) == expected
 
 
+@pytest.mark.parametrize(
+    ("ends", "span"),
+    [
+        (("start_index", "end_index"), ("start_index", "end_index")),
+        (("a", "b"), [("hits.a", "hits.b"), ("a", "b")]),
+        (None, ("offsets[1]", "offsets[2]")),
+        (None, [("hits.offsets[1]", "hits.offsets[2]"), ("offsets[1]", "offsets[2]")]),
+    ],
+)
+def test_ends_are_paths_and_expressions_too(ends, span):
+    """The second hit covers the span of a, the first that of b."""
+
+    def place(*values):
+        own = dict(zip(ends, values, strict=True)) if ends else {"offsets": [*values]}
+        return {"doc_id": "f", **own}
+
+    run = [{"query": "a", "hits": [place(30, 44), place(8, 20)]},
+           {"query": "b", "hits": [place(0, 9)]}]  # fmt: skip
+    spans = [{"query": "a", **place(8, 12)}, {"query": "b", **place(0, 7)}]
+    assert rankql.evaluate(run, spans, "SpanR@1", span=span)["SpanR@1"] == 0.5
+    assert rankql.evaluate(run, spans, "SpanR@2", span=span)["SpanR@2"] == 1
+
+
 def test_equal_scores_are_ordered_by_place():
     places = [("d", 0, 9), ("d", 20, 29), ("e", 0, 9)]
     # The three chunks in any order, and a query for each of them.
@@ -228,13 +251,17 @@ def test_documents_that_no_table_shares_are_an_error():
     assert evaluate(run, more, none_judged="zero")["SpanR@2"] == 0
 
 
-def test_places_in_both_tables_are_offered_as_spans():
+@pytest.mark.parametrize(
+    "names", [SPAN, ("start_index", "end_index"), ("start_char_idx", "end_char_idx")]
+)
+def test_places_in_both_tables_are_offered_as_spans(names):
     """They used to be offered as a part of the key of items, which matches nothing."""
+    named = dict(zip(SPAN, names, strict=True))
     with pytest.raises(RankqlError) as error:
-        rankql.evaluate(CHUNKS.drop("chunk_id"), TRUTH, "R@5")
+        rankql.evaluate(CHUNKS.drop("chunk_id").rename(named), TRUTH.rename(named), "R@5")
     text = str(error.value)
-    assert "pass span=('start', 'end') and metrics such as SpanR@5" in text
-    assert "doc_id, start" not in text
+    assert f"pass span={names!r} and metrics such as SpanR@5" in text
+    assert f"doc_id, {names[0]}" not in text
     judged = CHUNKS.select("query", "doc_id", *SPAN).with_columns(rel=1)
     chunks = CHUNKS.unique(["query", "doc_id"], keep="first", maintain_order=True)
     judged = judged.unique(["query", "doc_id"], keep="first", maintain_order=True)

@@ -115,16 +115,17 @@ LOCATORS = (
     *("start", "end", "offset", "index", "section", "type", "category", "version", "name"),
     *("author", "year", *ROW_NUMBERS),
 )
-# Squashed names of places in a document, which may be part of the key of an item.
-KEY_PLACES = {
-    *("page", "pagenumber", "chunk", "chunkid", "chunkindex", "start", "end", "offset", "line"),
-    *("startline", "endline", "section", "paragraph", "clause", "span"),
-}
 # Names of the two ends of a place, squashed; the second may be a length.
 ENDS = (
     *(("start", "end"), ("charstart", "charend"), ("startchar", "endchar"), ("begin", "end")),
     *(("firstline", "lastline"), ("startline", "endline"), ("offset", "length")),
+    *(("startindex", "endindex"), ("startcharidx", "endcharidx")),
 )
+# Squashed names of places in a document, which may be part of the key of an item.
+KEY_PLACES = {
+    *("page", "pagenumber", "chunk", "chunkid", "chunkindex", "line", "section", "paragraph"),
+    *("clause", "span", *(x for pair in ENDS for x in pair if x != "length")),
+}
 # Those of what has places, if it is called like no item.
 PARENTS = {"source", "url", "file", "filename", "path", "filepath"}
 # The names of systems in a table of values per query, and in one of rankings.

@@ -221,7 +221,7 @@ def evaluate(
         Relevant ids are lists of lists, and one id of each inner list suffices: see STREC@10, the
         share of the inner lists that are met, and AllRel@10.
     span : pair of str, optional
-        Columns of the two ends of a chunk, and of a relevant span in the judgments: start and end,
+        Columns, paths or SQL of the two ends of a chunk, and of a relevant span: start and end,
         in characters without the end itself.
 
         Items are then documents, and SpanR@5, AllSpans@5, CharR@5, CharP@5 and CharIoU@5 count what

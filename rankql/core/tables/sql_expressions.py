@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from itertools import accumulate
 
 from rankql.core.base.errors import RankqlError
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.private import private_connection
-from rankql.core.tables.tables import Table, text_number
+from rankql.core.tables.tables import Table, is_keyword, mentioned, text_number
 
 # A grade of the rows of a query and an item together, and the expression in it.
 _AGGREGATE = re.compile(r"(?is)\s*(max|sum)\s*\((.+)\)\s*")
@@ -44,8 +45,11 @@ def number_type(table: Table, name: str) -> str | None:
     return "HUGEINT" if exact else "DOUBLE"
 
 
-def require_scalar(text: str, what: str) -> None:
-    """Refuse a text that is not one SQL expression, or has a subquery or a parameter."""
+def require_scalar(text: str, what: str, columns: Iterable[str] = ()) -> None:
+    """Refuse a text that is not one SQL expression, or has a subquery or a parameter.
+
+    columns: those that it may read, of which one called like a keyword needs quotes.
+    """
     sql = "SELECT json_serialize_sql(?)"
     with private_connection() as con:
         trees = [
@@ -53,6 +57,11 @@ def require_scalar(text: str, what: str) -> None:
             for value in ("1", text)
         ]
     if trees[1]["error"]:
+        keywords = [x for x in mentioned(columns, text) if x.isidentifier() and is_keyword(x)]
+        quoted = re.sub(rf'(?<!")\b({"|".join(keywords)})\b(?!")', r'"\1"', text)
+        if keywords and quoted != text:
+            word = f"{keywords[0]} is a keyword of SQL"
+            raise RankqlError(f"{what}: {word}. Put it in double quotes: {quoted}")
         raise RankqlError(f"{what} is not valid SQL: {trees[1]['error_message']}")
     values = [tree["statements"][0]["node"].pop("select_list", []) for tree in trees]
     tree, refused = json.dumps(values[1]), ("SUBQUERY", "PARAMETER", "WINDOW")

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Literal, TypeAlias
 
 from rankql.core.base.column_names import (
@@ -18,7 +19,7 @@ from rankql.core.base.column_names import (
     says,
     squash,
 )
-from rankql.core.base.errors import Question, RankqlError, did_you_mean, require
+from rankql.core.base.errors import Question, RankqlError, advise, did_you_mean, require
 from rankql.core.metrics.macros import INTERNAL_PREFIX, literal, quote
 from rankql.core.tables.ids import Ids
 
@@ -283,13 +284,32 @@ class Table:
         is_flag = role == "pos" and kind == "BOOLEAN"
         if not text and (is_flag or not is_number(kind)):
             kind = "text" if is_text(kind) else kind
-            label, call = label_in(name, kind), "Cast it first"
-            if is_nested(kind):
-                call = f"{role}={quote_name(name) + label[0]!r}" if label else "an expression of it"
-                call = f"Pass {call}"
-            raise RankqlError(f"{self.label}: {name} must be a number, not {kind}. {call}")
+            label, why = (
+                label_in(name, kind),
+                f"{self.label}: {name} must be a number, not {kind}. ",
+            )
+            if label and is_nested(kind):
+                raise RankqlError(advise(why, "Pass ", {role: quote_name(name) + label[0]}))
+            require(not is_nested(kind), f"{why}Pass an expression of it")
+            raise RankqlError(advise(why, "Cast it first: ", self._cast_to_number(role, name)))
         value = text_number(name) if text else f"CAST({quote(name)} AS DOUBLE)"
         return self.signed(role, value)
+
+    def _cast_to_number(self, role: str, name: str) -> dict[str, str]:
+        """The call that casts a column: a time to seconds or to whether it is known, a text to its
+        number, and what says yes or no, or has words, to a number of each.
+        """
+        column, kind = quote_name(name), self.columns[name]
+        if kind == "BOOLEAN":
+            return {role: f"CASE WHEN {column} THEN 1 ELSE 2 END"}
+        if not is_text(kind):
+            return (
+                {"rel": f"{column} IS NOT NULL"} if role == "rel" else {"score": f"epoch({column})"}
+            )
+        numbers = f"count(TRY_CAST({quote(name)} AS DOUBLE)) = count(*), min({quote(name)})"
+        are_numbers, word = self.row(numbers)
+        case = f"CASE {column} WHEN {literal(word)} THEN 1 ELSE 2 END"
+        return {role: f"CAST({column} AS DOUBLE)" if are_numbers else case}
 
     def number_or_null(self, name: str) -> str:
         """The number in a column, NULL where it has none."""
@@ -493,7 +513,19 @@ def hash_column(name: str, kinds: Sequence[str]) -> str:
 
 def quote_name(name: str) -> str:
     """A name in an expression, in quotes if it needs them."""
-    return name if name.isidentifier() else quote(name)
+    return name if name.isidentifier() and not is_keyword(name) else quote(name)
+
+
+@cache
+def is_keyword(name: str) -> bool:
+    """Is an identifier a keyword of SQL, such as at, so that a column needs quotes?"""
+    import duckdb  # which takes time, and not all commands need
+
+    try:
+        duckdb.extract_statements(f"SELECT - {name} + abs({name})")
+    except duckdb.Error:
+        return True
+    return False
 
 
 # The types that are no ids.

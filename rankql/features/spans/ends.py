@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,9 +22,11 @@ from rankql.core.tables.tables import (
     is_id,
     is_number,
     is_text,
+    mentioned,
     require_column,
     unknown_column,
 )
+from rankql.shapes.choose.computed import add_column
 
 # The columns of the ends, [start, end), and of the evidence that a span is a part of.
 START, END, EVIDENCE = (f"{INTERNAL_PREFIX}{name}" for name in ("start", "end", "evidence"))
@@ -129,9 +132,9 @@ def read_ends(
     qrels = tables["qrels"]
     qrels = qrels and add_ends(qrels, of_qrels, rules.options)
     tidy = [*runs.values(), *([qrels] if qrels else [])]
-    read = [tuple(map(squash, table.context["span"].split(", "))) for table in tidy]
+    read = [squash(table.context["span"]) for table in tidy]
     for pair in (of_runs, of_qrels):
-        if tuple(map(squash, pair)) not in read:
+        if squash(", ".join(pair)) not in read:
             raise unknown_column("span", pair[0], opened)
     item = options["item"]
     for table in () if rules.options.get("inclusive") is not None else runs.values():
@@ -148,16 +151,20 @@ def read_ends(
     return runs, {**tables, "qrels": qrels}, {**options, "span": rules.span}
 
 
-def add_ends(table: Table, named: tuple[str, str], options: Mapping[str, Any]) -> Table:
+def add_ends(table: Table, named: tuple[str, ...], options: Mapping[str, Any]) -> Table:
     """The table with the ends of each row, which may be an object in a list."""
-    ends = find_ends(table.columns, named)
+    written, ends = ", ".join(named), find_ends(table.columns, named)
     if not ends:
         table = _unnest(table, named)
-        ends = find_ends(table.columns, named)
+        named = _in_list(named, table.context.get("list", ""))
+        ends = _find_ends(table.columns, named)
     if not ends:
         raise unknown_column("span", next(x for x in named if not table.has(x)), [table])
+    computed = any(not table.has(x) for x in ends)
+    for name in ends:
+        table = add_column(table, "span", name)
     read = [x for x in (options.get("chunk"),) if x and table.has(x)]
-    evidence, context = "NULL", {"span": ", ".join(ends)}
+    evidence, context = "NULL", {"span": written if computed or "." in written else ", ".join(ends)}
     if table.label in _JUDGED and options.get("evidence") is not None:
         name = require_column(table, options["evidence"], "evidence")
         evidence, context["evidence"] = quote(name), name
@@ -193,6 +200,19 @@ def describe_tokens(table: Table, document: str) -> str:
     return f"{small}: {ends}" if 2 * count > total else ""
 
 
+def _find_ends(columns: Iterable[str], named: Sequence[str]) -> tuple[str, ...]:
+    """The two ends: columns, or expressions of them."""
+    columns = [*columns]
+    computed = [not x.isidentifier() and bool(mentioned(columns, x)) for x in named]
+    return find_ends(columns, named) or (tuple(named) if all(computed) else ())
+
+
+def _in_list(named: Sequence[str], column: str) -> tuple[str, ...]:
+    """The names of the ends without the list of their objects, as in hits.start."""
+    prefix = rf"\b{re.escape(column)}\."
+    return tuple(re.sub(prefix, "", x) if column else x for x in named)
+
+
 def _number(table: Table, name: str) -> str:
     """A column as a number: NaN for text that is none."""
     kind = table.columns[name]
@@ -205,7 +225,7 @@ def _number(table: Table, name: str) -> str:
     return f"CASE WHEN trim({quote(name)}) <> '' THEN coalesce({number}, 'nan'::DOUBLE) END"
 
 
-def _unnest(table: Table, named: tuple[str, str]) -> Table:
+def _unnest(table: Table, named: tuple[str, ...]) -> Table:
     """The table with a row per object of the only list of objects with two ends.
 
     Judgments with an empty list keep a row, and a run gets positions from the order of the list.
@@ -213,7 +233,7 @@ def _unnest(table: Table, named: tuple[str, str]) -> Table:
     lists = {
         name: (sql, fields)
         for name, (sql, kind) in _nested(table)
-        if kind.endswith("]") and find_ends((fields := fields_of(kind)), named)
+        if kind.endswith("]") and _find_ends((fields := fields_of(kind)), _in_list(named, name))
     }
     if len(lists) != 1:
         return table

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import duckdb
 
 from rankql.core.base import column_names
-from rankql.core.base.errors import Question, RankqlError, database_message, require
+from rankql.core.base.errors import BY_HAND, Question, RankqlError, database_message, require
 from rankql.core.metrics.macros import INTERNAL_PREFIX, literal, quote
 from rankql.core.tables.session import Session
 from rankql.core.tables.sql_expressions import number_type, require_scalar, split_aggregate
@@ -234,13 +234,15 @@ def add_column(table: Table, role: str, spec: Spec, called: str | None = None) -
             else:
                 table = add_column(table, role, part)
         kinds = [table.columns[table.actual_name(part)] for part in spec]
+        if any(kind.endswith("]") for kind in kinds) and role == "item":
+            return _zip_lists(table, spec, kinds)
         value = key_text([*map(quote, spec)], kinds)
         return table.with_column(name, value, "VARCHAR", table.sources(spec))
     if name.isidentifier():
         raise unknown_column(role, name, [table])
     of_judgments = role == "rel" and table.label == "qrels"
     _, expression = split_aggregate(name) if of_judgments else ("", name)
-    require_scalar(expression, f"{role}={name!r}")
+    require_scalar(expression, f"{role}={name!r}", table.columns)
     reads = mentioned(table.columns, name)
     value = f"(\n{expression}\n)"
     typed, failure = table.text and role not in _IDS, None
@@ -262,6 +264,24 @@ def add_column(table: Table, role: str, spec: Spec, called: str | None = None) -
         f"{role}={name!r}: no column of that name in {table.label}, and not an SQL expression "
         f"of its columns ({why.rstrip('.!')}). Available: {', '.join(table.own_columns)}{hint}"
     ) from failure
+
+
+def _zip_lists(table: Table, spec: Sequence[str], kinds: Sequence[str]) -> Table:
+    """The table with a list of keys: the elements of equally long lists, and of a plain value each
+    time the same.
+    """
+    lists = [quote(x) for x, kind in zip(spec, kinds, strict=True) if kind.endswith("]")]
+    sizes = " OR ".join(f"len({lists[0]}) IS DISTINCT FROM len({x})" for x in lists[1:])
+    if sizes and (rows := table.rows(", ".join(f"len({x})" for x in lists), f" WHERE {sizes}")):
+        found = " and ".join(map(str, rows[0]))
+        raise RankqlError(
+            f"{table.label}: the lists of {', '.join(spec)} must be equally long in each row, not "
+            f"{found}. See {BY_HAND('sql-list')}"
+        )
+    values = [f"{quote(x)}[i_]" if quote(x) in lists else quote(x) for x in spec]
+    key = key_text(values, [kind.removesuffix("[]") for kind in kinds])
+    value = f"list_transform({lists[0]}, lambda x_, i_: {key})"
+    return table.with_column(", ".join(spec), value, "VARCHAR[]", table.sources(spec))
 
 
 def _with_numbers(table: Table, columns: Sequence[str], times: bool) -> tuple[str, str]:

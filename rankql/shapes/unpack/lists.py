@@ -200,7 +200,7 @@ class _Lists:
                 require_known_lists(table, own, self.ranked[name], judged[name])
             return judged
         relevant = find_list(self.qrels, "relevant", spec)
-        if relevant and find_list(self.qrels, "retrieved") not in (None, relevant):
+        if relevant and not spec and find_list(self.qrels, "retrieved") not in (None, relevant):
             raise RankqlError(
                 "qrels has lists of retrieved ids, as a run. Pass several runs as a dict, such as "
                 "{'a': a, 'b': b}, without qrels, because their relevant ids are in the same table"
