@@ -532,7 +532,8 @@ VALUES: Sequence[Check | Door] = (
         "undefined", "values", "note",
         "{names} {metrics:leaves|leave} out {count:,} of {total:,} rankings without a relevant "
         "item; undefined='zero' counts them as 0",
-        _undefined, when=lambda x: x.evaluation.conventions.undefined == "skip",
+        _undefined, when=lambda x: x.evaluation.conventions.undefined == "skip"
+        and not _may_be_unanswerable(x),  # which says it too
     ),
     Check(
         "more-than-k", "values", "note",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from string import Formatter
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import polars as pl
 
@@ -263,22 +263,36 @@ def inspect(checks: Iterable[Check | Door], evidence: Evidence) -> list[str]:
 
     A door has the checks of a feature.
     """
-    same: dict[str, tuple[Check, list[Facts]]] = {}
+    alike: dict[str, tuple[Check, list[Facts]]] = {}
     for check in open_checks(checks, evidence):
         for facts in check.find(evidence):
             if facts.get("level", check.level) == "error":
                 raise RankqlError(write(check.text, facts))
-            text = SENTENCES.vformat(check.note or check.text, (), {"run": "", **facts})
-            same.setdefault(text, (check, []))[1].append(facts)
-    notes = list[str]()
-    for check, each in same.values():
-        runs = [run_label(facts["system"]) for facts in each if "system" in facts]
-        run = f"{'each of ' * (len(runs) > 1)}{join_words(runs)}" if runs else ""
-        note = SENTENCES.vformat(check.note or check.text, (), {"run": run, **each[0]})
-        about = {"heading": QUERIES, "share": each[0]["lacking"]} if "lacking" in each[0] else {}
-        level = each[0].get("level", check.level)
-        notes.append(Note(note, kind=check.name, level=level, **about))
-    return notes
+            words = {x: y for x, y in facts.items() if x not in ("system", "examples")}
+            words = {x: y for x, y in words.items() if not isinstance(y, int | float)}
+            alike.setdefault(repr((check.name, words)), (check, []))[1].append(facts)
+    return [note for check, each in alike.values() for note in _join(check, each)]
+
+
+def _join(check: Check, each: Sequence[Facts]) -> Iterator[Note]:
+    """The notes of a check, one for the runs of which it says the same. Different numbers of more
+    than two are their range, with the run that has most.
+    """
+    text, several, same = check.note or check.text, "", dict[str, list[Facts]]()
+    for facts in each:
+        same.setdefault(SENTENCES.vformat(text, (), {"run": "", **facts}), []).append(facts)
+    if len(same) > 2 and "system" in each[0]:
+        most = max(each, key=lambda x: x.get("count", x.get("missing", 0)) / x.get("total", 1))
+        spans = {x: Span(min(y[x] for y in each), max(y[x] for y in each))
+                 for x, value in most.items() if isinstance(value, int | float)}  # fmt: skip
+        several = f"{len(each)} runs (most: {most['system']!r})"
+        same = {several: [{**most, **spans}]}
+    for facts, *others in same.values():
+        runs = [run_label(x["system"]) for x in (facts, *others) if "system" in x]
+        run = several or f"{'each of ' * (len(runs) > 1)}{join_words(runs)}" if runs else ""
+        note = SENTENCES.vformat(text, (), {"run": run, **facts})
+        about = {"heading": QUERIES, "share": facts["lacking"]} if "lacking" in facts else {}
+        yield Note(note, kind=check.name, level=facts.get("level", check.level), **about)
 
 
 def write(text: str, facts: Facts) -> Advice:
@@ -289,11 +303,24 @@ def write(text: str, facts: Facts) -> Advice:
     return advice
 
 
+class Span(NamedTuple):
+    """The least and the highest number of several runs."""
+
+    least: float
+    most: float
+
+
 class _Sentences(Formatter):
     """Texts in which {count:is|are} agrees with a number, and {count:#query} counts things."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
         """The value, or the words that go with it."""
+        if isinstance(value, Span):
+            most = self.format_field(value.most, format_spec)
+            if value.least == value.most or "|" in format_spec:
+                return most
+            least = self.format_field(value.least, "," if format_spec[:1] == "#" else format_spec)
+            return f"{least} to {most}"
         one, _, several = format_spec.partition("|")
         if several:
             return one if value == 1 else several
