@@ -47,8 +47,8 @@ def test_nothing_relevant_is_said_once():
     found = rankql.evaluate(runs, gold, metrics, interval=None).notes
     about = [x for x in found if "relevant" in x]
     assert about == [
-        "5 of 20 queries have nothing relevant: Success@5 leaves them out; FalseAnswer counts what is "
-        "shown for them"
+        "5 of 20 queries have nothing relevant: Success@5 leaves them out; FalseAnswer counts what "
+        "is shown for them"
     ]
     alone = rankql.evaluate(runs, gold, "Success@5", interval=None).notes
     assert any("leaves out 10 of 40 rankings" in x for x in alone)
