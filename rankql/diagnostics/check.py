@@ -122,7 +122,7 @@ def _find_all(
             findings.append(Finding("subtopics", "warning", "qrels", several, message, _TOPICS))
         sources = {table.label: {"rows": table.rows, "columns": table.columns}
                    for table in data.tables}  # fmt: skip
-    found = {finding.kind for finding in findings}
+    found = {finding.kind for finding in findings if finding.level == "error"}
     for source in (source for source, kinds in _OF_ROWS.items() if kinds & found):
         if 0 < find_equal_rows(session, inputs, request.once, source) <= MOST_EQUAL:
             raise EqualRows("", source)

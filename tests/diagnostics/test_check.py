@@ -282,7 +282,7 @@ def test_ranks_of_trec_files_are_checked_too(rows, findings, tmp_path):
 @few(1)("name", ['a"b', "drop table x; --", "it's {0} ünï %s"])
 def test_any_name_and_a_connection_that_stays_as_it_was(name, tmp_path):
     """As column, system, id and table; the findings are those of frames."""
-    run = pl.concat([scored(), scored(rows=RUN[:1])]).with_columns(sys=pl.lit(name))
+    run = scored(("a", "x", 0.5)).with_columns(sys=pl.lit(name))
     run = run.with_columns(query=pl.lit(name) + pl.col("query")).rename({"item": name})
     qrels = judged().with_columns(query=pl.lit(name) + pl.col("query"))
     qrels.write_ndjson(tmp_path / "qrels.jsonl")
@@ -427,7 +427,7 @@ def test_judgments_of_subtopics_are_no_duplicates():
     (finding,) = check(run, qrels).findings
     assert (finding.kind, finding.level, finding.count) == ("subtopics", "warning", 1)
     assert evaluate(run, qrels, "STREC@1")["STREC@1"] == 1
-    (other,) = check(run, qrels.drop("subtopic")).findings
+    (other,) = check(run, pl.concat([qrels] * 2).drop("subtopic")).findings
     assert (other.kind, other.level) == ("duplicate-judgments", "error")
 
 

@@ -363,10 +363,10 @@ def test_tables_of_any_name_on_a_connection_that_stays_as_it_was():
 
 def test_duplicates_are_refused_in_the_query_only():
     run = pl.DataFrame({"query": ["q"] * 2, "item": ["a", "b"], "score": [2.0, 1.0]})
-    twice = pl.DataFrame({"query": ["q"] * 2, "item": ["a", "a"], "rel": [1, 1]})
+    twice = pl.DataFrame({"query": ["q"] * 2, "item": ["a", "a"], "rel": [1, 2]})
     other = pl.concat([twice[:1], twice.with_columns(query=pl.lit("other"))])
     assert explain(run, other, "q", "DCG").value > 0
-    for bad in ((run, twice), (pl.concat([run, run[:1]]), twice[:1])):
+    for bad in ((run, twice), (pl.concat([run, run[:1].with_columns(score=0.5)]), twice[:1])):
         with pytest.raises(RankqlError, match="query 'q', item 'a'"):
             explain(*bad, "q", "DCG")
 

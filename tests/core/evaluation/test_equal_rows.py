@@ -99,7 +99,7 @@ def test_rows_without_items_are_never_dropped():
 
 
 def test_a_run_that_is_there_twice_is_an_error_with_the_call_that_drops_it(tmp_path):
-    """Also one of several systems in one table, which are most of its rows."""
+    """Also one of several systems in one table, which have most of its rows."""
     twice = "repeat another one in all columns: pass "
     run = pl.concat([SHOWN, SHOWN])
     with pytest.raises(RankqlError, match=rf"50% of its rows {twice}run\.unique\(\)"):

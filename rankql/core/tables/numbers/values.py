@@ -194,12 +194,14 @@ def refuse_rounded_scores(table: Table) -> None:
 
 
 def share_of_equal_rows(table: Table, system: str | None) -> float:
-    """The share of rows that repeat another one in all columns, the highest of any system."""
+    """The share of rows that repeat another one in all columns, the highest of any system. A single
+    one is no file that was read twice.
+    """
     of = quote(table.actual_name(system)) if system and table.has(system) else "NULL"
     rows = f"SELECT *, count(*) AS __rankql_n FROM {table.sql} GROUP BY ALL"
-    share = "1 - count(*) / sum(__rankql_n)"
-    return float(table.session.value(f"SELECT coalesce(max(share), 0) FROM "
-        f"(SELECT {share} AS share FROM ({rows}) GROUP BY {of})"))  # fmt: skip
+    more = f"SELECT sum(__rankql_n - 1) AS more, sum(__rankql_n) AS n FROM ({rows}) GROUP BY {of}"
+    share = f"coalesce(max(if(more = 1, least(1 / n, {MOST_EQUAL}), more / n)), 0)"
+    return float(table.session.value(f"SELECT {share} FROM ({more})"))
 
 
 def without_equal_rows(table: Table) -> Table:
