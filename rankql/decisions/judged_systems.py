@@ -25,7 +25,8 @@ def compare_systems(
 
     names: who labelled: people, and the model.
 
-    An order has Kendall's tau-b of both, and the pairs that they order differently.
+    An order has Kendall's tau-b of both, the pairs that they order differently, and whether the
+    best system stays the best: NULL if another one is ahead, but not significantly.
     """
     paired, key = pair_values(human, judge).filter(LABELLED), human.meta.query
     same = pl.col(judge.meta.query).cast(paired.schema[key]).is_in(paired[key].implode())
@@ -53,10 +54,11 @@ def compare_systems(
             tau = float(kendalltau(x, y).statistic)
             order["tau_b"] = None if math.isnan(tau) else tau
             order["swapped"] = int(((x[i] - x[j]) * (y[i] - y[j]) < 0).sum())
-            best = means.sort("human", descending=not human.lower_is_better(metric))["system"][0]
+            up = not human.lower_is_better(metric)
+            best, other = (means.sort(x, descending=up)["system"][0] for x in ("human", "llm"))
             board = compare(judge, metrics=metric, confidence=confidence).leaderboard()
             stays = board.filter(slice="all", system=best)["maybe_best"].any()
-            order |= {"best": best, "best_stays": stays}
+            order |= {"best": best, "best_stays": None if stays and best != other else stays}
         frames["orders"].append(order)
         if means.height == 2:
             a, b = human.systems
@@ -64,11 +66,10 @@ def compare_systems(
             changes = one.join(two, on=key, suffix="_b").select(
                 people=pl.col("human_b") - pl.col("human"), model=pl.col("llm_b") - pl.col("llm")
             )
-            word, findings = describe_changes(changes, metric_range(metric), confidence, names)
+            answer, findings = describe_changes(changes, metric_range(metric), confidence, names)
             if not sentences:
-                answers = {"same order": "Yes: same order", "swapped": "No: swapped"}
                 what = f"May {names[1]} replace {names[0]} to compare {a} and {b} on {metric}?"
-                sentences.append(f"{what} {answers.get(word, 'Undecided')}")
+                sentences.append(f"{what} {answer}")
             sentences.append(f"{metric}, {b} - {a}: {findings}")
     return frames, sentences
 
@@ -78,7 +79,7 @@ def describe_changes(
 ) -> tuple[str, str]:
     """Whether both labels order two systems alike, and the difference of their differences."""
     changes = changes.with_columns(differ=pl.col("model") - pl.col("people"))
-    parts, order, width = list[str](), 1, limits[1] - limits[0]
+    parts, signs, ahead, width = list[str](), list[int](), 1.0, limits[1] - limits[0]
     for name, most in (("people", width), ("model", width), ("differ", 2 * width)):
         sample = Sample(changes[name].to_numpy(), None, None, -most, most)
         result = SkewedStudent().apply_to_zero(sample, 1 - confidence)
@@ -86,10 +87,17 @@ def describe_changes(
         number, ends = text.format_ends([sample.mean, lo, hi], "+")
         interval = f"{text.format_percent(confidence)} CI {ends}" if ends else "no interval"
         parts.append(f"{number} ({interval})")
-        if name != "differ":
-            order *= 0 if lo is None or hi is None else (lo > 0) - (hi < 0)
-    word = {1: "same order", -1: "swapped", 0: "undecided"}[order]
-    return word, (
+        ahead *= sample.mean if name != "differ" else 1
+        signs.append(0 if lo is None or hi is None else (lo > 0) - (hi < 0))
+    word = {1: "same order", -1: "swapped", 0: "undecided"}[signs[0] * signs[1]]
+    answer = {"same order": "Yes: same order", "swapped": "No: swapped"}.get(word, "Undecided")
+    if word == "undecided" and signs[2]:
+        answer = f"No: the differences differ by {parts[2]}"
+    elif word == "undecided" and ahead < 0:
+        answer = (
+            f"Undecided: the winner changes, {parts[0]} by {names[0]}, {parts[1]} by {names[1]}"
+        )
+    return answer, (
         f"{parts[0]} by {names[0]}, {parts[1]} by {names[1]}, {word}. The differences differ by "
         f"{parts[2]} on {text.format_queries(len(changes))}"
     )

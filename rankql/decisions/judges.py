@@ -259,6 +259,7 @@ def judges(
     notes = list(dict.fromkeys(notes))
     told = [*_compare_annotators(people, labels, annotators or (), models or (), confidence)]
     told += of_pairs
+    told = told or [*_describe_agreement(frames["table"], other, confidence)]
     return JudgeReport(
         **{x: pl.DataFrame(rows, infer_schema_length=None) for x, rows in frames.items()},
         threshold=threshold,
@@ -394,6 +395,20 @@ def _compare_annotators(
         yield (
             f"{told}: weighted kappa {one:.2f} against {two:.2f}, difference {difference:+.2f} "
             f"({100 * confidence:g}% CI {lo:.2f} to {hi:.2f}; {people.height:,} items)"
+        )
+
+
+def _describe_agreement(
+    rows: Sequence[Mapping[str, Any]], other: str, confidence: float
+) -> Iterator[str]:
+    """How far each judge agrees with the reference, in words."""
+    shares = {row["judge"]: row["value"] for row in rows if row["measure"] == "exact_agreement"}
+    for row in (row for row in rows if row["measure"] == "weighted_kappa"):
+        kappa, ends = text.format_ends([row[x] for x in ("value", "lo", "hi")])
+        interval = f" ({text.format_percent(confidence)} CI {ends})" if ends else ""
+        yield (
+            f"{row['judge']} agrees with {other} on {shares[row['judge']]:.0%} of "
+            f"{text.format_count(row['pairs'], 'item')}: weighted kappa {kappa}{interval}"
         )
 
 

@@ -66,7 +66,30 @@ def test_the_title_says_whether_both_order_two_systems_alike(model, new, answer)
 
 def test_three_systems_have_no_such_title():
     systems = runs(0.1, 0.6) | {"next": runs(0.1, 0.6, 9)["new"]}
-    assert rankql.judges(MODEL, PEOPLE, systems).title == ""
+    title = rankql.judges({"gpt": MODEL}, PEOPLE, systems).title
+    assert title.startswith("gpt agrees with people on 74% of 320 items: weighted kappa 0.")
+
+
+def test_the_title_says_what_the_labels_change():
+    """The difference of the differences, or who is ahead, where the order is undecided."""
+    kind = {q: {d: min(2, g + (i % 4 == 0)) for i, (d, g) in enumerate(x.items())}
+            for q, x in PEOPLE.items()}  # fmt: skip
+    systems = runs(0.3, 0.3)
+    systems["new"] = {q: {d: s + (i % 4 == 0) for i, (d, s) in enumerate(x.items())}
+                      for q, x in systems["new"].items()}  # fmt: skip
+    report = rankql.judges({"gpt": kind}, PEOPLE, systems)
+    answer, (findings,) = report.title.partition("? ")[2], report.sentences
+    assert "undecided" in findings and findings.partition(" differ by ")[2].startswith("+")
+    assert answer == f"No: the differences differ by {findings.partition(' differ by ')[2][:-14]}"
+    for seed in range(20):
+        report = rankql.judges({"gpt": labels(seed, PEOPLE)}, PEOPLE, runs(0.1, 0.1, seed))
+        (order,) = report.orders.rows(named=True)
+        if order["tau_b"] == -1:
+            assert order["best_stays"] is not True
+            assert "Undecided: the winner changes, " in report.title
+            break
+    else:
+        raise AssertionError("the winner changes in no sample")
 
 
 @few(2)(("queries", "least"), [(8, 0.85), (20, 0.9), (60, 0.92), (200, 0.93)])

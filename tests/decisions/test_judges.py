@@ -311,7 +311,9 @@ def test_annotators_alone_and_their_consensus():
     assert len([report.title, *report.sentences]) == 2
     alone = judges(wide, annotators=["ann"], models=["gpt"])
     pair = [wide.select("query", "item", rel=name) for name in ("gpt", "ann")]
-    assert alone.title == "" and alone.table.drop("judge").equals(judges(*pair).table.drop("judge"))
+    assert alone.title.startswith("gpt agrees with ann on ") and alone.table.drop("judge").equals(
+        judges(*pair).table.drop("judge")
+    )
     middle = wide.select("query", "item", rel=pl.concat_list("ann", "bo", "cy").list.median())
     for how, human in (
         ("median", middle),
