@@ -7,7 +7,9 @@ the light tests of its folder with -x: of the files that --tests names, or else 
 package's name. What they miss is tried with the slow tests of all files that import the edited
 module. An edit that no test notices is printed with its place, and so is one whose tests took too
 long: nobody knows whether they would have noticed it. --package may also be a file, or `sql`. The
-same seed edits the same places as long as the code stays as it is.
+same seed edits the same places as long as the code stays as it is. With --ci, of repetitions and of
+components only those run that `.ci/run` runs for a commit with the edit: what they miss and all
+tests notice, the night notices.
 """
 
 import argparse
@@ -132,12 +134,22 @@ def run_tests(tree, tests, mark, timeout):
     command += ["-m", mark, *tests]
     environment = {**os.environ, "PYTHONPATH": str(tree)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # rewritten assertions take long, and are kept
+    environment |= {"RANKQL_TURN": "1"} if (tree / ".git").exists() else {}
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     try:
         run = subprocess.run(command, cwd=tree, env=environment, timeout=timeout, **quiet)
     except subprocess.TimeoutExpired:
         return None
     return run.returncode in (0, pytest.ExitCode.NO_TESTS_COLLECTED)
+
+
+def commit_all(tree):
+    """Make the copy a commit on the main branch of the server, from which the edit differs."""
+    names = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
+    for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "before the edit"],
+                    ["update-ref", "refs/remotes/origin/main", "HEAD"],
+                    ["commit", "-q", "--allow-empty", "-m", "the edit"]):  # fmt: skip
+        subprocess.run(["git", *names, *command], cwd=tree, check=True)
 
 
 def outcome(tree, path, options):
@@ -160,6 +172,7 @@ def main():
     parser.add_argument("--tests", nargs="+", help="default: those of the package's folder")
     parser.add_argument("--edits", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--ci", action="store_true", help="the tests that .ci/run runs")
     parser.add_argument("--timeout", type=float, default=600, help="seconds for one run")
     options = parser.parse_args()
     possible = [edit for package in options.package for edit in edits(ROOT / package)]
@@ -168,6 +181,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"
         shutil.copytree(ROOT, tree, ignore=lambda _, names: IGNORED & {*names})
+        if options.ci:
+            commit_all(tree)
         used = {tuple(options.tests or files_of_folder(tree, path)) for path, *_ in chosen}
         if not all(run_tests(tree, files, LIGHT, options.timeout) for files in used):
             raise SystemExit("The tests fail before any edit.")  # or take too long
