@@ -49,7 +49,7 @@ def in_fields(field, ids, second):
 
 
 GOLD = {"tea": ["b"], "jug": ["e"]}
-FIELDS = [("field", "result", "zbody"), ("source", "ids", "z2"), ("index", "hits", "zz")]
+FIELDS = [("field", "result", "body"), ("source", "ids", "body2"), ("index", "hits", "bb")]
 
 
 @pytest.mark.parametrize("names", FIELDS)

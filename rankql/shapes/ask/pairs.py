@@ -105,12 +105,16 @@ def _of_objects(run: Table, field: _Field) -> list[Call]:
     found: list[Call] = []
     for path in beside:
         lists = f"list_transform({path.values}, lambda x_: {path.sql})"
-        texts, once = run.row(
-            f"list_distinct(flatten(list({lists}))), bool_and(len({lists}) = list_unique({lists}))"
+        once = f"bool_and(len({lists}) = list_unique({lists}))"
+        first, texts, once = run.row(
+            f"first({lists}), list_distinct(flatten(list({lists}))), {once}"
         )
         if once and len(texts) <= _LABELS:
             label = path.name.removeprefix(f"{column}.")
-            names = (f"lambda x: x.{label} = {literal(x)}" for x in sorted(texts))
+            names = (
+                f"lambda x: x.{label} = {literal(x)}"
+                for x in dict.fromkeys([*first, *sorted(texts)])
+            )
             found += [{"item": f"list_filter({column}, {x})[1].{name}"} for x in names]
     every: Call = {"item": field.path.name}
     if any(len({*x}) < len(x) for x in field.ids.values()):
