@@ -47,7 +47,11 @@ def _seen_judgments(evidence: Evidence) -> Iterable[Facts]:
     if dropped or not evaluation.run_sql(shown):
         why = ", so seen='drop' makes it impossible to show them" if dropped else (
             ", and no run shows one, as if all had left out what is in train")  # fmt: skip
-        yield from ({**facts, "why": why} for facts in evidence.facts(sql, "total", "count"))
+        named = (("query", "user"), ("item", "item"))
+        names = ((role, inputs.beyond.train.roles[role], usual) for role, usual in named)
+        own = "".join(f"{role}={name!r}, " for role, name, usual in names if name != usual)
+        for facts in evidence.facts(sql, "total", "count"):
+            yield {**facts, "why": why, "own": own}
 
 
 def _seen(evidence: Evidence) -> Iterable[Facts]:
@@ -109,7 +113,7 @@ JUDGED = (
     Check(
         "seen-judgments", "values", "warning",
         "{count:,} of {total:,} relevant items {count:is|are} in train for the same user{why}. "
-        "Leave them out of the judgments: time_split(..., seen='drop')",
+        "Leave them out of the judgments: time_split(..., {own}seen='drop')",
         _seen_judgments, when=lambda x: x.inputs.beyond.train,
     ),
 )  # fmt: skip
