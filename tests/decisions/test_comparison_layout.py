@@ -337,6 +337,33 @@ def test_slices_by_several_attributes_are_not_cut():
     assert other.nest() is other
 
 
+@pytest.mark.parametrize("systems", [1, 2])
+@pytest.mark.parametrize("metrics", [["P@1"], ["P@1", "RR"]])
+@pytest.mark.parametrize("by", [["week", "market"], [["week"], ["market"]], ["week"]])
+def test_wide_offers_calls_that_were_tried(by, metrics, systems):
+    """Columns of an attribute and metric are those of the attribute where there is one metric."""
+    rows = [(f"q{q}", x, x == "a", q % 3, q % 2, s) for q in range(12) for x in "ab" for s in "mn"]
+    names = ["query", "item", "rel", "week", "market", "system"]
+    log = pl.DataFrame(rows, names, orient="row").with_columns(pos=1 + (pl.col("item") == "a"))
+    log = log if systems == 2 else log.filter(system="m")
+    options = {"system": "system"} if systems > 1 else {}
+    result = rankql.evaluate(log, metrics=metrics, by=by, interval=None, **options)
+    both = ["market", "metric"]
+    for rows, columns in (("week", both), ("system", both), ("item", None), ("week", None)):
+        try:
+            table = result.wide(rows, columns).table
+        except rankql.RankqlError as error:
+            offers = str(error).partition(". ")[2]
+            if by != ["week", "market"] and systems == 1:
+                assert offers == "Leave out both"
+                continue
+            for offer in offers.removeprefix("Pass ").split(" or "):
+                assert eval(f"result.wide({offer})", {"result": result}).table.height
+        else:
+            crossed = [*["system"] * (systems - 1), "week", "0", "1"]
+            assert table.columns == crossed if rows == "week" else systems == 2
+
+
 def test_slices_by_two_attributes():
     log = pl.DataFrame({
         "query": range(8), "item": "x", "rel": [1, 0, 1, 1, 0, 0, 1, 1], "pos": 1,

@@ -9,6 +9,7 @@ import copy
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,7 +17,7 @@ import polars as pl
 
 from rankql.core.base import text
 from rankql.core.base.column_names import squash
-from rankql.core.base.errors import RankqlError, did_you_mean, name_arguments, require
+from rankql.core.base.errors import RankqlError, as_arguments, did_you_mean, name_arguments, require
 from rankql.core.base.results import Block, Chart, TableResult, draw_chart, drop_idle_columns
 from rankql.core.evaluation.means import means
 from rankql.core.evaluation.means.means import COUNTED, SKEWED, attribute_columns
@@ -202,6 +203,8 @@ class MeansResult(TableResult):
         several collections have by default, with their mean and that over all queries.
         """
         notes = [text.join_queries(self._count_parts()), *self.data_notes]
+        if rows not in (None, "system") and len(self.metrics) == 1 and isinstance(columns, list):
+            (columns, *_) = [name for name in columns if name != "metric"] or [None]
         if across := find_across(self, rows, columns):
             return make_wide_table(
                 self, self.systems, False, across=across, notes=notes, source=self
@@ -212,14 +215,9 @@ class MeansResult(TableResult):
                 needs = f"{name}= needs slices by two attributes. Pass rows= and columns="
                 require(not value, needs)
             return make_wide_table(self, self.systems, turned, notes=notes, source=self)
-        pairs = [group for group in self.meta.groupings if len(group) == 2]
-        group = next((group for group in pairs if {*group} == {rows, columns}), None)
+        group = next((x for x in self.meta.groupings if x[1:] and {*x} == {rows, columns}), None)
         if group is None:
-            known = " or ".join(f"rows={x!r}, columns={y!r}" for x, y in pairs)
-            raise RankqlError(
-                f"wide has no slices by rows={rows!r} and columns={columns!r}. "
-                + (f"Pass {known}" if known else "Evaluate with by= and these two attributes")
-            )
+            raise _refuse_wide(self, rows, columns)
         groupings = [group, *([[name] for name in group] if margins else [])]
         left_out = [MEAN_OF_SLICES, *["all"] * (not margins)]
         summary = self._slices(groupings).filter(~pl.col("slice").is_in(left_out))
@@ -448,14 +446,24 @@ def find_across(
     if columns is None or isinstance(columns, str):
         return []
     by = [name for name in columns if name != "metric"]
-    known = [group[0] for group in result.meta.groupings if len(group) == 1]
-    one = len(columns) == 2 and len(by) == 1 and by[0] in known
-    offer = f"[{known[0]!r}, 'metric']" if known else "an attribute of by= and 'metric'"
-    message = f"wide has no columns={[*columns]}. Pass rows='system' and columns={offer}"
-    require(rows == "system" and one, message)
-    several = result.meta.collections or len(result.systems) > 1
-    require(bool(several), "rows='system' needs several systems. Leave out rows=")
+    one = len(columns) == 2 and len(by) == 1 and by in result.meta.groupings
+    if rows != "system" or not one or not (result.meta.collections or len(result.systems) > 1):
+        raise _refuse_wide(result, rows, columns)
     return [*columns]
+
+
+def _refuse_wide(result: MeansResult, rows: str | None, columns: object) -> RankqlError:
+    """The error about a table that wide cannot make, with the calls that work."""
+    groups, offers = result.meta.groupings, list[str]()
+    calls: list[Any] = [{"rows": x[0], "columns": x[1]} for x in groups if len(x) == 2]
+    if len(result.systems) > 1:
+        calls += [{"rows": "system", "columns": [*x, "metric"]} for x in groups if not x[1:]]
+    for call in calls:
+        with suppress(RankqlError):
+            result.wide(**call)
+            offers.append(as_arguments(call))
+    other, message = "Leave out both", f"wide has no rows={rows!r} with columns={columns!r}"
+    return RankqlError(f"{message}. {'Pass ' * bool(offers)}{' or '.join(offers) or other}")
 
 
 def make_wide_table(
