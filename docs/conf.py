@@ -167,6 +167,8 @@ MOVED = {
     "verify": "trust.html#can-the-result-be-repeated",
     "zh/conventions": "trust.html",
     "browser": "start.html#without-installing-anything",
+    "one-truth": "rag.html#one-truth-for-every-chunker",
+    "zh/one-truth": "rag.html",
     "funnel": "trust.html#which-stage-loses-quality",
     "metrics/interleaving": "../experiment.html#interleaving",
     "notebooks": "queries.html#examples",

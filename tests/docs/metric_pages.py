@@ -14,7 +14,7 @@ def page(function):
     """The page of a function's family."""
     families = signatures.METRIC_FAMILIES
     if not function:
-        return "../one-truth.md"  # of spans, which only evaluate has
+        return "../rag.md#one-truth-for-every-chunker"  # of spans, which only evaluate has
     return next(
         f"../metrics/{family}.md" for family in families if function in signatures.macros_of(family)
     )
