@@ -55,7 +55,10 @@ KEYWORDS = {
     "bias": ["click bias", "position bias", "propensity", "counterfactual"],
     "business": ["clicks and revenue", "correlation with clicks", "questionnaire", "robustness"],
     "by-hand": ["any shape", "dicts", "arrays", "nested lists", "map of grades", "own format"],
-    "choosing-k": ["cutoff", "choose k"],
+    "choosing-k": [
+        *("cutoff", "choose k", "weights", "weighted mean", "traffic", "stratified sample"),
+        "importance",
+    ],
     "coming-from": [
         *(
             "trec_eval",
@@ -101,7 +104,6 @@ KEYWORDS = {
     ],
     "judges": ["llm as a judge", "llm labels", "kappa", "prediction-powered", "calibration"],
     "monitor": ["monitoring", "alerts", "drift", "metric dropped", "stale judgments", "cusum"],
-    "weights": ["weights", "weighted mean", "traffic", "stratified sample", "importance"],
     "metrics/cascade": ["mrr", "reciprocal rank"],
     "metrics/gain": ["ndcg", "dcg"],
     "metrics/precision": ["map", "recall", "precision", "hit rate"],
@@ -164,6 +166,7 @@ MOVED = {
     "beyond": "metrics/diversity.html",
     "conventions": "trust.html#conventions",
     "does-your-tool": "trust.html#does-your-tool-do-this",
+    "weights": "choosing-k.html#weights",
     "verify": "trust.html#can-the-result-be-repeated",
     "zh/conventions": "trust.html",
     "browser": "start.html#without-installing-anything",
