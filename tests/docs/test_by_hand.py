@@ -26,6 +26,9 @@ DATA = {
                                     "quality": [0.9, 0.8, 0.7], "fit": [0, 2, 1]})},
     "key": {"df": pl.DataFrame({"user": [1, 1, 1], "ts": [5, 5, 6], "item": [*"xyx"],
                                 "score": [0.9, 0.8, 0.7], "label": [0, 1, 1]})},
+    "trials": {"data": [
+        {"question": q, "run_no": n, "retrieved": [*x], "relevant": ["y"]}
+        for q, each in {"a": ["xy", "xy", "xy"], "b": ["yx"]}.items() for n, x in enumerate(each)]},
     "all-relevant": {"run": RUN, "bought": pl.DataFrame(
         {"user": [*"ab"], "item": [*"yz"], "price": [5.0, 9.5], "age": [3, 4]})},
     "condition": {"df": pl.DataFrame({"race": [1, 1, 2], "horse": [11, 12, 11],
@@ -71,7 +74,8 @@ def test_a_row_reads_data_of_its_kind(row, tmp_path, monkeypatch):
     names = {"evaluate": rankql.evaluate, **DATA[row]}
     *lines, last = (x.strip("`") for x in ROWS[row].split("<br>"))
     exec("\n".join(lines), names)
-    assert eval(last, names)["RR"] == MEANS.get(row, 0.75)
+    result = eval(last, names)
+    assert result.summary["mean"][-1] == MEANS.get(row, 0.75)  # of all, or of slices
 
 
 def test_both_pages_have_the_same_rows():
