@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 import rankql
-from doc_blocks import BLOCK, FLOWS, PAGES, RUN, cells, run_blocks
+from doc_blocks import BLOCK, FENCES, FLOWS, PAGES, RUN, cells, run_blocks
 from rankql.cli import demo
 from rankql.cli.main import main
 from rankql.core.metrics.all_metrics import FUNCTIONS
@@ -55,6 +55,23 @@ def test_blocks(page, demo_folder, monkeypatch):
     text = page.read_text()
     with pl.Config(tbl_formatting="UTF8_FULL_CONDENSED"):
         assert cells(run_blocks(text)) == cells(text), "run python tests/generate.py docs"
+
+
+GUIDE = [
+    page
+    for page in RUN
+    if page.parent.name in ("docs", "metrics") and page.stem not in ("inside", "commands")
+]
+
+
+@pytest.mark.parametrize("page", GUIDE, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_a_page_begins_with_an_example(page):
+    """The first block is over within 150 words of prose and tables."""
+    text = page.read_text("utf-8")
+    block = BLOCK.search(text)
+    if block is not None:
+        before = FENCES.sub("", text[: block.start()])
+        assert len(re.findall(r"[^\s|]+", before)) <= 150
 
 
 def test_kinds_of_blocks():
