@@ -80,6 +80,60 @@ def test_numbers_of_chunks_are_no_part_of_the_key():
         assert "collapse" in error.value.calls[0]
 
 
+GRID = [
+    (heat, style, query, ids)
+    for heat, style, a, b in (
+        (0.5, "short", ["x", "y"], ["z"]), (0.5, "long", ["y", "x"], ["x", "z"]),
+        (0.7, "short", ["x", "w"], ["z", "x"]), (0.7, "long", ["w", "x", "y"], ["z"]),
+    )
+    for query, ids in (("a", a), ("b", b))
+]  # fmt: skip
+OF_GRID = {"0.5, short": 0.75, "0.5, long": 0.75, "0.7, short": 0.5, "0.7, long": 2 / 3}
+
+
+@pytest.mark.parametrize("form", ["lists", "items", "ranks"])
+def test_two_settings_are_the_systems(form):
+    """y is relevant to a, and z to b. Fractions are systems by their text."""
+    gold, qrels = {"a": "y", "b": "z"}, None
+    if form == "lists":
+        run = [{"heat": h, "style": s, "query": q, "retrieved": ids, "relevant": [gold[q]]}
+               for h, s, q, ids in GRID]  # fmt: skip
+    elif form == "items":
+        rows = [(h, s, q, x, n) for h, s, q, ids in GRID for n, x in enumerate(ids, 1)]
+        run = pl.DataFrame(rows, ["heat", "style", "query", "item", "rank"], orient="row")
+        qrels = pl.DataFrame({"query": [*gold], "item": [*gold.values()]})
+    else:
+        rows = [(h, s, q, ids.index(gold[q]) + 1 if gold[q] in ids else None)
+                for h, s, q, ids in GRID]  # fmt: skip
+        run = pl.DataFrame(rows, ["heat", "style", "query", "gold_rank"], orient="row")
+    call = {"query": "query"} if form != "ranks" else {"query": "query", "rel": "1"}
+    with pytest.raises(rankql.RankqlError) as error:
+        rankql.evaluate(run, qrels, "RR", **call, pos="gold_rank" if form == "ranks" else None)
+    remedy = (getattr(error.value, "calls", None) or error.value.remedies)[0]
+    assert remedy["system"] == ["CAST(heat AS VARCHAR)", "style"]
+    named = {**call, "system": remedy["system"]} | ({"pos": "gold_rank"} if form == "ranks" else {})
+    means = rankql.evaluate(run, qrels, "RR", **named).summary
+    assert dict(means.select("system", "mean").iter_rows()) == pytest.approx(OF_GRID)
+
+
+def test_what_the_judgments_have_too_is_part_of_a_key():
+    """Of the queries where rankings repeat, of the items where a query has several of one name."""
+    run = pl.DataFrame(
+        [("c", day, x, s) for day in ("mon", "tue") for x, s in ((1, 0.9), (2, 0.8))],
+        ["customer_id", "shift", "product_id", "score"], orient="row",
+    )  # fmt: skip
+    judged = pl.DataFrame({"customer_id": "c", "shift": ["mon", "tue"], "product_id": [2, 1]})
+    question = asked(run, judged)
+    assert question.calls[0] == {"query": ["customer_id", "shift"]}
+    assert rankql.evaluate(run, judged, "RR", **question.calls[0])["RR"] == 0.75
+    pages = pl.DataFrame({"query": ["a", "a", "b"], "site": ["n", "s", "n"], "page_no": [1, 1, 2],
+                          "item": ["1", "1", "2"], "score": [0.9, 0.8, 0.7]})  # fmt: skip
+    gold = pages[1:].select("query", "site", "item")
+    question = asked(pages.drop("page_no"), gold)
+    assert question.calls[0] == {"item": "site, item"}
+    assert rankql.evaluate(pages.drop("page_no"), gold, "RR", **question.calls[0])["RR"] == 0.75
+
+
 def test_two_columns_may_be_the_key_of_unknown_names():
     """The right tail is first, second and third."""
     table = pl.DataFrame(

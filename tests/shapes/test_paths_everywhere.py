@@ -88,7 +88,7 @@ def test_item_names_the_list_of_judgments_that_have_a_run_too(tmp_path):
 
 
 TIMED = pl.DataFrame({"user": ["u", "u"], "item": ["x", "y"], "at": ["2026-01-02", "2026-01-01"],
-                      "order": ["low", "top"], "rel": [0, 1]})  # fmt: skip
+                      "order": ["0.5", "0.7"], "rel": [0, 1]})  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,6 @@ TIMED = pl.DataFrame({"user": ["u", "u"], "item": ["x", "y"], "at": ["2026-01-02
     [
         ({"score": "at"}, {"score": 'epoch("at")'}),
         ({"score": "rel", "rel": "at"}, {"rel": '"at" IS NOT NULL'}),
-        ({"score": "order"}, {"score": "CASE \"order\" WHEN 'low' THEN 1 ELSE 2 END"}),
     ],
 )
 def test_what_is_no_number_is_cast_by_a_call_that_works(options, call):
@@ -107,6 +106,14 @@ def test_what_is_no_number_is_cast_by_a_call_that_works(options, call):
         rankql.evaluate(table, metrics="RR", **options)
     assert error.value.remedies == (call,)
     assert rankql.evaluate(table, metrics="RR", **{**options, **call})["RR"] in (0.5, 1)
+
+
+def test_for_words_a_message_says_how_to_cast_them():
+    words = TIMED.with_columns(order=pl.Series(["low", "top"]))
+    with pytest.raises(rankql.RankqlError) as error:
+        rankql.evaluate(words, metrics="RR", score="order")
+    assert "THEN 1 ELSE 2 END" in str(error.value)
+    assert not error.value.remedies
 
 
 @pytest.mark.parametrize("text", ["epoch(at)", "-order", "2 * at + order"])

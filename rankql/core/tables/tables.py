@@ -295,13 +295,13 @@ class Table:
         value = text_number(name) if text else f"CAST({quote(name)} AS DOUBLE)"
         return self.signed(role, value)
 
-    def _cast_to_number(self, role: str, name: str) -> dict[str, str]:
+    def _cast_to_number(self, role: str, name: str) -> dict[str, str] | str:
         """The call that casts a column: a time to seconds or to whether it is known, a text to its
-        number, and what says yes or no, or has words, to a number of each.
+        number. For words and for yes and no, a text that says how, as only the caller knows which.
         """
         column, kind = quote_name(name), self.columns[name]
         if kind == "BOOLEAN":
-            return {role: f"CASE WHEN {column} THEN 1 ELSE 2 END"}
+            return f"{role}={f'CASE WHEN {column} THEN 1 ELSE 2 END'!r}"
         if not is_text(kind):
             return (
                 {"rel": f"{column} IS NOT NULL"} if role == "rel" else {"score": f"epoch({column})"}
@@ -309,7 +309,7 @@ class Table:
         numbers = f"count(TRY_CAST({quote(name)} AS DOUBLE)) = count(*), min({quote(name)})"
         are_numbers, word = self.row(numbers)
         case = f"CASE {column} WHEN {literal(word)} THEN 1 ELSE 2 END"
-        return {role: f"CAST({column} AS DOUBLE)" if are_numbers else case}
+        return {role: f"CAST({column} AS DOUBLE)"} if are_numbers else f"{role}={case!r}"
 
     def number_or_null(self, name: str) -> str:
         """The number in a column, NULL where it has none."""

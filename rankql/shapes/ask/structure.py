@@ -51,8 +51,11 @@ def name_by_structure(run: Table, qrels: Table | None, options: Mapping[str, Any
     texts = [x for x in free if is_text(kinds[x]) and x not in ids]
     scored = qrels or known["score"] or any(x.startswith(FRACTIONS) for x in kinds.values())
     one: list[tuple[str, ...]] = [(x,) for x in ([query] if query else ids)]
-    some = ids[: 0 if query or qrels else _PARTS]
-    two = [*combinations(some, 2)]  # as a user and a time are one
+    times = [
+        x for x in free if kinds[x].startswith(("DATE", "TIME")) and (not qrels or qrels.has(x))
+    ]
+    parts = [*ids, *times]  # as a user and a time are one key
+    two = [(query, x) for x in parts] if query else [*combinations(parts[:_PARTS], 2)]
     rankers = (texts if qrels else ids)[:_COLUMNS]
     words = [x for x in rankers if is_text(kinds[x])]  # more often systems than numbers are
     tries: list[tuple[str | None, Sequence[tuple[str, ...]]]]
@@ -73,7 +76,7 @@ def name_by_structure(run: Table, qrels: Table | None, options: Mapping[str, Any
                 at = f"{quote_name(str(place))} + 1" if from_0 else place
                 name = key[0] if len(key) == 1 else [*key]
                 values = {"query": name, "item": own, "pos": at, "system": ranker}
-                call = {x: y for x, y in values.items() if y and not known[x]}
+                call = {x: y for x, y in values.items() if y and y != known[x]}
                 found.append(((place is None, _spread(run, key)), call))
         if found and (not numbers or any(not placeless for (placeless, _), _ in found)):
             break
@@ -111,7 +114,8 @@ def _look(
         each.append(f"count(DISTINCT {quote(x)}) = count(*) AS u{n}, min({number}) AS l{n}")
         each.append(f"max({number}) - min({number}) + 1 = count(*) AS c{n}")
         both.append(
-            f"bool_and(u{n}), if(bool_and(c{n}) AND min(l{n}) = max(l{n}), min(l{n}), NULL)"
+            f"bool_and(u{n}), if(bool_and(c{n}) AND min(l{n}) = max(l{n}) AND (min(l{n}) = 1 OR "
+            f"max(n) > 2), min(l{n}), NULL)"  # 0 and 1 alone may be flags
         )
     group = ", ".join(map(quote, keys))
     rows = f"SELECT {group}, {', '.join(each)} FROM {table.sql}"

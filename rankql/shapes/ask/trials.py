@@ -207,6 +207,8 @@ def has_matches(session: Session, inputs: Inputs, collapse: bool) -> bool:
     if not session.value(f"SELECT {numbers} AND max({number}) > 0 FROM {judging.sql}"):
         return False
     judged_ids = [judging.roles[x] for x in ("query", "item") if inputs.qrels or x == "query"]
+    if inputs.system and not inputs.qrels:
+        judged_ids.append(inputs.system)
     tables = [*inputs.runs.values()] if inputs.qrels else []
     if tables and not collapse and not any(map(shares_item, tables)):  # chunks of judged ids
         return False

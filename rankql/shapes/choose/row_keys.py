@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from rankql.core.base.column_names import QUESTIONS, is_called, list_side, names_part_of_key, says
-from rankql.core.base.errors import Call, EqualRows, Question
+from rankql.core.base.column_names import QUESTIONS, says
+from rankql.core.base.errors import EqualRows, Question
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.candidates import assign_roles, find_ids
+from rankql.core.tables.key_columns import tell_apart
 from rankql.core.tables.numbers.values import MOST_EQUAL, share_of_equal_rows
-from rankql.core.tables.tables import Runs, Table, is_id, is_text, unknown_column
+from rankql.core.tables.tables import Runs, Table, is_text, unknown_column
 from rankql.shapes.choose.computed import column_name
-
-# Systems rank this share of the queries of all.
-_NEARLY_ALL = 0.9
-# Names of how deep a ranking was cut, of which each has a row.
-_DEPTHS = ("k", "top_k", "depth", "cutoff", "n_results")
 
 
 def find_row_keys(runs: Runs, name: Any, system: str | None) -> Runs:
@@ -83,49 +79,8 @@ def require_one_row(table: Table, column: str, system: str | None) -> None:
         text += f"one row is expected ({keys[0]} is read as the query). Keep one of them"
         if 0 < share_of_equal_rows(table, system) <= MOST_EQUAL:
             raise EqualRows(text, "run")
-        calls = _keys_of_rows(table, system)
+        calls = tell_apart(table, (), system=system)
         parts = calls[0].get("query") if calls else None
         each = f"Each row is then a query. Rows of one {keys[0]} are not independent: pass "
         hints = [f"{each}cluster={keys[0]!r} too"] if isinstance(parts, list) else []
         raise Question(text, calls, hints=hints)
-
-
-def _keys_of_rows(table: Table, system: str | None) -> list[Call]:
-    """The columns that tell apart the rows of a query, as the system or as parts of its key."""
-    key, columns = table.roles["query"], table.own_columns
-    parts = [*table.computed.get(key, [key])]
-    lists = {x for x in columns if list_side(x) or says(x, "retrieved", "relevant")}
-    free = [x for x in columns if is_id(table.columns[x]) and x not in {*parts, *lists}]
-    named = [x for x in free if names_part_of_key(x, table.columns[x])]
-    repeat = "2 * count(DISTINCT {}) <= count(*)".format
-    free = [x for x in free if x in named or table.value(repeat(quote(x)))]
-    alone = [x for x in free if says(x, "id")] if len(parts) == 1 else []
-    keys = [[x] for x in alone] + [[*parts, x] for x in free]
-    if len(parts) == 1:
-        keys += [[x, y] for i, x in enumerate(free) for y in free[i + 1 :]]
-    calls: list[Call] = []
-    depths = [] if system else [x for x in columns if is_called(x, _DEPTHS) and x not in parts]
-    for name in depths:  # a row of each cutoff
-        count = ", ".join(map(quote, (*parts, name)))
-        if table.value(f"count(DISTINCT ({count})) = count(*)"):
-            calls.append({"system": name})
-    for names in keys:
-        count = ", ".join(quote(x) for x in (*names, system) if x)
-        if table.value(f"count(DISTINCT ({count})) = count(*)"):
-            of_key: Call = {"query": names[0] if len(names) == 1 else names}
-            own: Call = {"system": names[-1]}
-            if says(names[-1], "system") and not system:
-                calls.insert(0, own)
-            elif not system and len(names) > 1 and _ranks_most(table, parts, names[-1]):
-                says_key = names_part_of_key(names[-1], "BIGINT")
-                calls += [of_key, own] if says_key else [own, of_key]
-            else:
-                calls.append(of_key)
-    return calls
-
-
-def _ranks_most(table: Table, parts: Sequence[str], name: str) -> bool:
-    """Has each value of a column nearly all queries, as systems have?"""
-    queries, values = f"({', '.join(map(quote, parts))})", f"count(DISTINCT {quote(name)})"
-    most = f"count(*) >= {_NEARLY_ALL} * {values} * count(DISTINCT {queries})"
-    return bool(table.value(f"{values} > 1 AND {most}"))

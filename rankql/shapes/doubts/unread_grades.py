@@ -57,6 +57,8 @@ def possible_grades(pair: Pair) -> Sequence[str]:
         and not says(x, "beside ids") and number_kind(x) != "place"
         and may_be_grade(side.table, x, value, side.rows, side.query, item)
     ]  # fmt: skip
+    if not pair.is_one_table:  # a word of both tables is a part of a key, or a property
+        doubtful = [x for x in doubtful if not (x in pair.run.free and is_text(free[x][1]))]
     doubtful = [x for x in doubtful if not says(x, "annotator")] or doubtful
     if ids := [x for x in doubtful if _are_items(pair, side, *free[x])]:
         words = (

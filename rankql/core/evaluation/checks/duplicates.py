@@ -15,7 +15,8 @@ import polars as pl
 
 from rankql.core.base import column_names
 from rankql.core.base.arrow import stream_to_polars
-from rankql.core.base.errors import EqualRows, RankqlError, advise
+from rankql.core.base.column_names import says
+from rankql.core.base.errors import Call, EqualRows, RankqlError, advise
 from rankql.core.base.libraries import library
 from rankql.core.base.writing import expand_glob
 from rankql.core.evaluation.plan.evaluation import Evaluation
@@ -24,6 +25,7 @@ from rankql.core.evaluation.reduce.fetch import source_frame
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.frames import may_lack_threads
 from rankql.core.tables.inputs import Inputs
+from rankql.core.tables.key_columns import tell_apart
 from rankql.core.tables.numbers.values import MOST_EQUAL, share_of_equal_rows
 from rankql.core.tables.private import create_macros
 from rankql.core.tables.reader import count_values, fetch
@@ -68,8 +70,13 @@ def find_repeated(evaluation: Evaluation, columns: Sequence[Unique]) -> Iterator
 
 
 SHARED = "several items share a position"
-# A system may lack a few of the queries.
-NEARLY_ALL = 0.9
+# So many calls tell duplicates apart in one message.
+_OFFERED = 3
+_ROLES = {
+    "system": "column of the systems",
+    "query": "key of the queries",
+    "item": "key of the items",
+}
 # polars counts the hashes of so many rows faster than DuckDB, in memory to which memory_limit does
 # not apply.
 IN_POLARS = range(50_000, 20_000_000)
@@ -230,58 +237,38 @@ def describe_key(session: Session, qrels: Table, runs: Sequence[Table]) -> str:
     return ""
 
 
-# The types of times.
-_TIMES = ("DATE", "TIME")
-
-
 def describe_separator(
     session: Session, table: Table, column: str, qrels: Table | None = None
 ) -> str:
-    """The column that tells the items or positions of a run apart: of systems, or of the key.
-
-    Systems rank nearly all of the queries each, as few countries may. Users have queries of their
-    own, and a column of which a query has few of the values is part of the key.
-    """
-    key = table.roles["query"]
-    alone = table.label != "run"  # a stage or a baseline is one system
+    """The columns that tell the items or positions of a run apart: of systems, or of the key."""
     systems = ", or pass the column of the systems: "
-    hint = "" if alone else f"{systems}system="
     if table.trec:
         return advise(systems, {"system": "tag"})
-    names = [name for name in table.own_columns if name not in table.roles.values()]
-    same = ", ".join(map(quote, {key, *table.roles.values()}))
-    for name in sorted(names, key=lambda name: name not in table.known("query")):
-        kind, quoted = table.columns[name], quote(name)
-        named = is_id(kind) and column_names.names_part_of_key(name, kind)
-        if is_id(kind) or kind.startswith(_TIMES):
-            columns = ", ".join(map(quote, (name, key, table.roles[column])))
-            unique = f"count(DISTINCT ({columns})) = count(*)"
-            # If each row had a ranking of its own, the column would be that of the items.
-            several = f"count(DISTINCT ({quote(name)}, {quote(key)})) < count(*)"
-            if not named:  # mostly several rows each, and no numbers of chunks from 0 or 1
-                several = f"2 * count(DISTINCT ({quoted}, {quote(key)})) <= count(*)"
-                several += f" AND min({quoted}) > 1" if is_id(kind) else ""
-            dense = f"count(DISTINCT ({quote(name)}, {quote(key)})) >= {NEARLY_ALL} * "
-            dense += f"count(DISTINCT {quote(name)}) * count(DISTINCT {quote(key)})"
-            sql = f"SELECT {unique} AND {several}, {dense}, count(DISTINCT ({same})) * count("
-            sql += f"DISTINCT {quote(name)}) = count(*) FROM {table.sql}"
-            ((separates, is_dense, joined),) = fetch(session, sql)
-            if separates and joined and column_names.is_called(name, column_names.LOCATORS):
-                return f". The rows differ in {name} alone, as after a join: keep one of each"
-            first = column_names.core_of(name) in column_names.USERS or name in table.known("query")
-            if separates and column_names.is_called(name, column_names.PAGES):
-                return _number_pages(session, table, name)
-            of_key = {"query": [name, key] if first else [key, name]}
-            own, keys = {"system": name}, ", or pass the key of the queries: "
-            if separates and (first or alone or (qrels and qrels.has(name))):
-                return advise(keys, of_key)
-            if separates and is_dense and named:
-                return advise(
-                    systems, own, ", or if it is part of the key of the queries: ", of_key
-                )
-            if separates:
-                hint = advise(keys, of_key, ", or of systems: ", own)
-    return hint
+    if joined := _joined_column(table, qrels):
+        return f". The rows differ in {joined} alone, as after a join: keep one of each"
+    calls = tell_apart(table, [table.roles[column]], [qrels] if qrels else [])
+    if table.label != "run":  # a stage or a baseline is one system
+        calls = [x for x in calls if "query" in x]
+    named = {y: x for x in calls for y in (x.get("query") or [])}
+    if page := next((x for x in named if says(x, "page") and x in table.own_columns), None):
+        return _number_pages(session, table, page)
+    texts: list[str | Call] = []
+    for call in calls[:_OFFERED]:
+        (role,) = (y for x, y in _ROLES.items() if x in call)
+        texts += [f", or {'pass ' * (not texts)}the {role}: ", call]
+    return advise(*texts) if texts else f"{systems}system=" * (table.label == "run")
+
+
+def _joined_column(table: Table, qrels: Table | None) -> str:
+    """The property of which each row has all values, as after a join; "" if there is none."""
+    same = ", ".join(map(quote, {*table.roles.values()}))
+    sql = (
+        f"count(DISTINCT {{0}}) > 1 AND count(DISTINCT ({same})) * count(DISTINCT {{0}}) = count(*)"
+    )
+    taken = {*table.roles.values(), *(qrels.columns if qrels else ())}
+    free = [x for x in table.own_columns if x not in taken]
+    free = [x for x in free if column_names.is_called(x, column_names.LOCATORS)]
+    return next((x for x in free if table.value(sql.format(quote(x)))), "")
 
 
 def _number_pages(session: Session, table: Table, page: str) -> str:
