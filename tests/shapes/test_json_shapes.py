@@ -253,7 +253,10 @@ def test_rank_eval_has_judgments_and_runs(write):
     del half["requests"][0]["ratings"][0]["_id"]
     for ratings, message in (
         (request(a={"d1": "good"}), "a request to _rank_eval, but 'good' is not a number"),
-        ({"requests": request(a={"d1": 1})["requests"] * 2}, "qrels has duplicates: query 'a'"),
+        (
+            {"requests": [x for n in (1, 2) for x in request(a={"d1": n})["requests"]]},
+            "qrels has duplicates: query 'a'",
+        ),
         (half, "qrels: item is NULL in 1 of 2 rows"),
     ):
         assert message in error_of(run, write("bad.json", json.dumps(ratings)))
