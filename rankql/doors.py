@@ -21,6 +21,12 @@ DOORS: dict[str, Sequence[tuple[Callable[..., Any], str]]] = {
         (lambda x: x.name and x.format == "yaml", f"{_OPEN}.json_files:open_yaml"),
         (lambda x: x.name and x.format == "text", f"{_OPEN}.text_files:open_text"),
     ),
+    # One id per query in place of judgments: (run, qrels), both or None.
+    "truths": (
+        (lambda _, x: (hasattr(x, "shape") and not hasattr(x, "columns"))
+         or (isinstance(x, list | tuple) and isinstance(x[:1] and x[0], str | int | list)),
+         f"{_OPEN}.truths:pair_truths"),
+    ),
     # Columns that are folded or unpacked before they have roles: (table).
     "columns": (
         (lambda x: (x.label == "qrels" or x.label[:3] == "run")

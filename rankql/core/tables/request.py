@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from rankql.core.base.column_names import ROLES, find_name, name_expression, squash
-from rankql.core.base.doors import call_extra
+from rankql.core.base.doors import call_extra, find_door
 from rankql.core.base.errors import RankqlError, require, require_choice
 from rankql.core.metrics.conventions import ConventionOptions, Conventions, choose, describe_option
 from rankql.core.metrics.parse import is_metric
@@ -245,6 +245,10 @@ class Request:
     once: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
+        door = find_door("truths", self.run, self.qrels)
+        if door and (both := door.load()(self.run, self.qrels)):
+            object.__setattr__(self, "run", both[0])
+            object.__setattr__(self, "qrels", both[1])
         for name in ("weight", "cluster"):
             column = getattr(self, name)
             wrong = f"{name} must be the name of a column, not {column!r}"
