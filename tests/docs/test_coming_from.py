@@ -223,6 +223,8 @@ def test_the_sections_of_tools_are_those_of_the_rows(language):
     page = tools_table.PAGES[language].read_text("utf-8")
     assert tools_table.with_sections(language) == page, "run python tests/generate.py tools"
     assert page.count('`conventions="') >= len(PROFILES) - 1
+    said = [tools_table.sentence(name, language) for name in TOOLS if name != "rankql"]
+    assert all(page.count(sentence) == 1 for sentence in said)
     titles = re.findall("^### (.+)$", page, re.MULTILINE)
     assert titles == sorted(titles, key=str.lower) and len(titles) > 40
     sections = [tools_table.keys(title) for title in titles]

@@ -129,7 +129,7 @@ def generated(title, language):
 
 
 # A paragraph that `generated` wrote, which no other text of a section begins like.
-WRITTEN = re.compile(r"^(- `[^\n]*`: |[^\n`]+(: |：)`(conventions=|evaluate\())")
+WRITTEN = re.compile(r"^(- `[^\n]*`: |[^\n`]+(:\s|：)`(conventions=|evaluate\())")
 SECTION = re.compile(r"^### (.+?)\n\n(.*?)(?=^##)", re.DOTALL | re.MULTILINE)
 
 
