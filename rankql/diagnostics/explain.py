@@ -134,9 +134,9 @@ def explain(
     require(
         missed or output is None, "output= is the file of missed items: pass missed=True as well"
     )
-    supported, of_all = EVERY_METRIC if missed else EXPLAINED, missed or of is None
-    queries = [] if of_all else of if isinstance(of, list) else [of]
-    with _open(run, qrels, metric, con, options, supported, queries) as evaluation:
+    with _open(
+        run, qrels, metric, con, options, EVERY_METRIC if missed else EXPLAINED
+    ) as evaluation:
         if missed:
             result = _evaluate(evaluation)
             check_values(result.meta, result.values)
@@ -162,7 +162,7 @@ def explain_items(
     One query computes them, which is faster than to explain one query after the other.
     The second value is the formula of a contribution.
     """
-    with _open(run, qrels, metric, con, options, EXPLAINED, of) as evaluation:
+    with _open(run, qrels, metric, con, options, EXPLAINED) as evaluation:
         terms, keys = metric_terms(evaluation), evaluation.inputs.keys
         evaluation = replace(evaluation, inputs=select_queries(evaluation.inputs, of))
         sql = f"""{_contributions_sql(evaluation, terms)}
@@ -175,23 +175,16 @@ ORDER BY {keys}, pos ASC NULLS LAST, ideal_pos ASC NULLS LAST"""
 @contextmanager
 def _open(
     run: Any, qrels: Data | None, name: str, con: Any, options: EvaluationOptions,
-    supported: Sequence[str], of: Sequence[Any],
+    supported: Sequence[str],
 ) -> Iterator[Evaluation]:  # fmt: skip
-    """The evaluation of the metric to explain, of these queries, or of all."""
+    """The evaluation of the metric to explain."""
     rules = RankingRules.of(options, explain)
     require_one_collection(run, qrels, options.get("part"), "explain")
     metrics = parse(name, rules.conventions.profile)
     names = ", ".join(m.name for m in metrics)
     require(len(metrics) == 1, f"explain takes one metric, not {len(metrics)}: {names}")
     request = Request(run, qrels, name, rules, con=con, interval=None)
-
-    def select(evaluation: Evaluation) -> Evaluation:
-        inputs = select_queries(evaluation.inputs, of) if of else evaluation.inputs
-        if len(of) == 1:
-            _keep_rows(evaluation.session, evaluation.inputs, inputs, of[0])
-        return replace(evaluation, inputs=inputs)
-
-    with open_evaluation(request, unique=select) as evaluation:
+    with open_evaluation(request, unique=True) as evaluation:
         inputs = leave_out_padding(evaluation.session, evaluation.inputs)
         evaluation = replace(evaluation, inputs=inputs)
         for table in inputs.runs.values():
@@ -376,6 +369,7 @@ class Explanation(EvaluatedTable):
     # The means over the run, by system.
     means: pl.DataFrame | None = None
     worst: int = 10
+    _has_ids = True
     formula: str = ""
     # Of several queries.
     parts: Sequence[Explanation] = ()

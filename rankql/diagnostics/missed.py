@@ -39,6 +39,7 @@ class Missed(EvaluatedTable):
     k: int | None = None
     # Rows that are displayed.
     most: int = 10
+    _has_ids = True
     _details = ("metric", "k", *EvaluatedTable._details)
 
     @property
@@ -53,8 +54,11 @@ class Missed(EvaluatedTable):
 
     @property
     def notes(self) -> list[str]:
-        """Warnings and remarks, in sentences."""
-        return self.result.notes
+        """Warnings and remarks, and how to see all rows if some are not displayed."""
+        count = self._scan().select(pl.len()).collect().item()
+        first = f"The first {self.most:,} of {count:,} items are shown: "
+        first += "output= writes all to a file, and .table has them"
+        return [*self.result.notes, *[first] * (count > self.most)]
 
     @property
     def title(self) -> str:

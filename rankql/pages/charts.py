@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
@@ -51,6 +52,8 @@ WIDTH, HEIGHT, ROW_HEIGHT = 480, 260, 26
 DAY_HEIGHT, STAGE_WIDTH = 140, 200
 # A description names so many rows.
 DESCRIBED = 6
+# A line of a title.
+TITLE = 60
 # Longer names are shortened.
 LABEL = 26
 # Values per query are counted in so many classes.
@@ -459,8 +462,8 @@ def draw_days(frame: pl.DataFrame, period: str = "day") -> Spec:
 
 def _draw_series(frame: pl.DataFrame, period: str) -> Spec:
     metric, is_share = frame["metric"][0], frame["kind"][0] != "metric"
-    title = f"{add_slice(metric, frame['slice'][0])} by {period}; grey: what chance explains"
-    title += ", orange: alarm" * frame["held"].any()
+    title = f"{add_slice(metric, frame['slice'][0])} by {period}"
+    below = "grey: what chance explains" + ", orange: alarm" * frame["held"].any()
     ends = (0, 1) if is_share else value_range(metric)
     columns = ("day", "mean", "lo", "hi", "expected", "limit", "queries")
     frame = frame.select(*columns, alarm="held").with_columns(pl.col("day").cast(pl.String))
@@ -468,11 +471,12 @@ def _draw_series(frame: pl.DataFrame, period: str) -> Spec:
     data = frame.with_columns(**{name: end.clip(*ends) for name, end in band.items()})
     axis = {"format": "%-d %b", "tickCount": 8, "grid": False}
     words = f"{format_count(len(frame), period)}, {frame['alarm'].sum()} with an alarm"
-    return draw_panel(
+    panel = draw_panel(
         "days", data, title, [words], height=DAY_HEIGHT, grid=GRID,
         day={"field": "day", "type": "temporal", "title": None, "axis": axis},
         mean=quantitative("mean", scale={"zero": False}), tooltip=make_tooltips(frame),
     )  # fmt: skip
+    return panel | {"title": {"text": wrap(title, TITLE), "subtitle": below}}
 
 
 def row_axis(field: str, names: pl.Series) -> Spec:

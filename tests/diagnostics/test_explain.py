@@ -450,3 +450,19 @@ def test_all_queries_have_the_notes_of_evaluate():
         offer = ". To average over all orders, pass ties='expected'"
         assert ours == [note.removesuffix(offer) for note in theirs]
         assert ours != theirs or judged is qrels
+
+
+def test_missed_items_say_how_many_are_not_shown_and_long_ids_are_cut():
+    where = "https://example.org/archive/with/a/long/path/to/document-"
+    run = pl.DataFrame({"query": ["q"] * 2, "item": [f"{where}0", "x"], "score": [2.0, 1.0]})
+    qrels = pl.DataFrame({"query": "q", "item": [f"{where}{i}" for i in range(14)], "rel": 2})
+    missed = explain(run, qrels, metric="nDCG@5", missed=True)
+    assert any("The first 10 of 13 items are shown" in x for x in missed.notes)
+    shown = explain(run, qrels, metric="nDCG@5", missed=True, worst=13)
+    assert not any("are shown" in x for x in shown.notes)
+    for result in (missed, explain(run, qrels, "q"), explain(run, qrels)):
+        lines = repr(result).split("\n")
+        table = [x for x in lines if "…" in x and " = " not in x]
+        assert table and max(map(len, table)) < 140
+        assert any(f"{where}0" in x or f"{where}1" in x for x in lines if " = " in x)
+    assert "2.0000" not in repr(missed)

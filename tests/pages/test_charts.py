@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from datetime import date
 
 import polars as pl
 import pytest
@@ -156,3 +157,15 @@ def test_of_many_pairs_those_of_the_best_system_are_drawn():
     pairs, all_pairs = charts.select_pairs(compared), compared.pairs.select("a", "b").rows()
     assert len(all_pairs) == 10 and len(pairs) == 4
     assert {*pairs} == {pair for pair in all_pairs if "w" in pair}
+
+
+def test_titles_of_watched_series_are_lines_that_fit():
+    frame = pl.DataFrame({
+        "slice": "market=a rather long name of a market, device=mobile phones and tablets",
+        "metric": "nDCG@10", "kind": "metric", "day": [date(2026, 5, 1)], "mean": [0.5],
+        "lo": [0.4], "hi": [0.6], "expected": [0.5], "limit": [0.3], "queries": [9], "held": [True],
+    })  # fmt: skip
+    (panel,) = charts.draw_days(frame)["vconcat"]
+    assert panel["title"]["subtitle"] == "grey: what chance explains, orange: alarm"
+    assert " ".join(panel["title"]["text"]).endswith("device=mobile phones and tablets by day")
+    assert len(panel["title"]["text"]) == 2 and max(map(len, panel["title"]["text"])) <= 60

@@ -45,6 +45,8 @@ ROWS = 60
 WIDTH = 80
 # The display columns of a name in plain text.
 NAME = 16
+# So many names that were cut are below a table.
+LEGEND = 20
 # Between the attributes of a slice.
 _ATTRIBUTES = re.compile(r", (?=[^,=]+=)")
 # The columns that say how something went.
@@ -129,6 +131,8 @@ class TableResult:
     _page_chart = ""
     # The displayed frames by attribute; those without rows are left out.
     _shown: Sequence[str] = ("table",)
+    # Are texts in them ids, which plain text cuts in the middle?
+    _has_ids = False
     # The caption of the caller, as LaTeX.
     _latex_caption = ""
     # The paths that the arguments named, which `save` does not overwrite.
@@ -316,7 +320,9 @@ class TableResult:
     def _rendered(self) -> list[Block]:
         """The displayed frames as text, numbers aligned right."""
         view = self._view()
-        return [*map(make_block, self.displayed())] if view is None else view._rendered()
+        if view is not None:
+            return view._rendered()
+        return [make_block(frame, ids=self._has_ids) for frame in self.displayed()]
 
     def _headline(self) -> str:
         """The title, if it is printed."""
@@ -385,13 +391,18 @@ def require_charts() -> None:
         require_package(package, "report", "report")
 
 
-def make_block(frame: pl.DataFrame, title: str = "", wraps: bool = False) -> Block:
-    """A frame as text, numbers aligned right; words of a status are coloured."""
+def make_block(
+    frame: pl.DataFrame, title: str = "", wraps: bool = False, ids: bool = False
+) -> Block:
+    """A frame as text, numbers aligned right; words of a status are coloured. ids: are texts?"""
     numbers = [i for i, kind in enumerate(frame.dtypes) if kind.is_numeric()]
     header, *rows = text.format_table(frame)
     for i in (i for i, name in enumerate(header) if name in STATUSES):
         for row in rows:
             row[i] = text.Status(row[i])
+    for i in (i for i, kind in enumerate(frame.dtypes) if ids and kind == pl.String):
+        for row in rows:
+            row[i] = Name(row[i])
     return Block([header, *rows], numbers, title, wraps)
 
 
@@ -503,7 +514,9 @@ def cut_names(blocks: Sequence[Block]) -> tuple[list[Block], str]:
         [[short[cell] if isinstance(cell, Name) else cell for cell in row] for row in block.rows]
         for block in blocks
     )
-    legend = ", ".join(f"{cut} = {name}" for name, cut in short.items() if cut != name)
+    names = [f"{cut} = {name}" for name, cut in short.items() if cut != name]
+    more = [f"{len(names) - LEGEND} more"] * (len(names) > LEGEND)
+    legend = ", ".join([*names[:LEGEND], *more])
     return [replace(block, rows=cut) for block, cut in zip(blocks, rows, strict=True)], legend
 
 

@@ -310,7 +310,7 @@ _COUNTS = {
     "units", "units_needed", "wins", "worth",
 }  # fmt: skip
 _P_VALUES = {"p", "p_adjusted", "p_floor", "p_lo", "p_hi", "pearson_p", "spearman_p"}
-_FORMATS = {**dict.fromkeys(("rel", "gain", "ideal_rel"), "z.6g"), "n_eff": ",.1f"}
+_FORMATS = {**dict.fromkeys(("rel", "gain", "grade", "ideal_rel"), "z.6g"), "n_eff": ",.1f"}
 # Columns in the unit of the interval in lo and hi.
 _MEANS = {"mean_a", "mean_b"}
 _ESTIMATES = {"mean", "difference", "share", "detectable", "lo", "hi", *_MEANS}

@@ -281,23 +281,22 @@ def evaluate_request(request: Request) -> Result:
 
 
 @contextmanager
-def open_evaluation(
-    request: Request, unique: Callable[[Evaluation], Evaluation] | None = None
-) -> Iterator[Evaluation]:
+def open_evaluation(request: Request, unique: bool = False) -> Iterator[Evaluation]:
     """The plan of a request, while its tables are open. Errors of DuckDB become our own.
 
-    unique: the part of it in which rows that are equal in all columns are looked for.
+    unique: look for rows that are equal in all columns.
     """
     with open_session(request.con, *request.sources) as session:
         session.mentioned = _mentioned(request)
 
         def plan(request: Request) -> Evaluation:
             evaluation = make_plan(session, request)
-            if unique is not None:
-                part = unique(evaluation)
-                columns = unique_columns(part.inputs, part.computed, part.conventions)
-                with compute.evaluation_errors(part):
-                    list(find_repeated(part, columns))
+            if unique:
+                found = unique_columns(
+                    evaluation.inputs, evaluation.computed, evaluation.conventions
+                )
+                with compute.evaluation_errors(evaluation):
+                    list(find_repeated(evaluation, found))
             return evaluation
 
         evaluation = count_equal_once(session, request, plan)
@@ -446,5 +445,5 @@ def render_query(
     request = Request(
         run, qrels, metrics, rules, attributes=attributes, groupings=groupings, weight=weight
     )
-    with open_evaluation(request, unique=lambda plan: plan) as evaluation:
+    with open_evaluation(request, unique=True) as evaluation:
         return evaluation.script.sql
