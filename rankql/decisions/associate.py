@@ -258,7 +258,7 @@ def _list_numbers(
     session: Session, table: Table, excluded: Collection[str], argument: str
 ) -> list[str]:
     """The columns of numbers that may be metrics or outcomes."""
-    names = [x for x in table.columns if x not in excluded and is_number_column(session, table, x)]
+    names = [x for x in table.columns if x not in excluded and is_number_column(table, x)]
     require(bool(names), f"{table.label} has no numeric column except the key. Pass {argument}=")
     return names
 

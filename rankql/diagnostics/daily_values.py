@@ -50,15 +50,15 @@ def find_daily_values(
         return []
     if metrics and all(parse.is_metric(x) and not table.has(x) for x in metrics):
         return []  # of rankings, whose columns are asked about
-    numbers = [x for x in others if is_number_column(session, table, x)]
+    numbers = [x for x in others if is_number_column(table, x)]
     texts = [x for x in metrics or others if table.columns.get(x) == "VARCHAR"]
     if wrong := texts if metrics else others * (not numbers):
         listed = text.join_words([f"{name} is {table.columns[name]}" for name in wrong])
         cast = ". Cast the metric to DOUBLE, or name the item of rankings: item="
-        call = describe_commas(session, table, wrong) or cast
+        call = describe_commas(table, wrong) or cast
         percent = "coalesce(bool_and(regexp_full_match(trim({}), '-?[0-9.]+ ?%')), false)".format
         tests = ", ".join(["1", *map(percent, map(quote, texts))])
-        are = session.row(f"SELECT {tests} FROM {table.sql}")[1:]
+        are = table.row(tests)[1:]
         if names := [repr(x) for x, y in zip(texts, are, strict=True) if y]:
             call = f". Read percents: days.with_columns(pl.col({', '.join(names)})"
             call += ".str.strip_chars(' %').cast(pl.Float64))"
@@ -100,7 +100,7 @@ def read_daily_values(
         place = ", ".join(f"{name} {value}" for name, value in zip(keys, row, strict=True))
         free = [x for x in table.columns if x not in (*keys, *metrics)]
         counts = [f"count(DISTINCT ({names}, {quote(x)})) = count(*)" for x in free]
-        found = session.row(f"SELECT {', '.join(counts)} FROM {table.sql}") if free else ()
+        found = table.row(", ".join(counts)) if free else ()
         ids = [name for name, is_id in zip(free, found, strict=True) if is_id]
         most = f"SELECT max(n) FROM (SELECT count(*) AS n FROM {table.sql} GROUP BY {names})"
         roles = ("query", "by") if session.value(most) >= LEAST_QUERIES else ("by",)
@@ -197,7 +197,7 @@ def find_times(session: Session, table: Table) -> list[str]:
     checks = (
         f"count({x}) > 0 AND count(try_cast({x} AS DATE)) = count({x})" for x in map(quote, texts)
     )
-    are_dates = session.row(f"SELECT {', '.join(checks)} FROM {table.sql}") if texts else ()
+    are_dates = table.row(", ".join(checks)) if texts else ()
     dates = [name for name, is_date in zip(texts, are_dates, strict=True) if is_date]
     return [x for x, kind in table.columns.items() if kind.startswith(("DATE", "TIMEST"))] + dates
 

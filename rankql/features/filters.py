@@ -431,7 +431,7 @@ class _Task:
     def _count(self, table: Table, column: str = "") -> int:
         """The rows of a table, or those with a value of a column."""
         counted = quote(column) if column else "*"
-        return int(self.session.value(f"SELECT count({counted}) FROM {table.sql}"))
+        return int(table.value(f"count({counted})"))
 
     def _load(
         self, table: Table, sql: str, roles: dict[str, str], origins: Mapping[str, str]

@@ -243,7 +243,9 @@ def _read(
     if system is None and "system" not in table.columns:
         system = find_system(table, {"query": key}, (), (*SYSTEMS, *_RUNS, *_APPS))
         if system is None and is_called(key, ["record_id"]):  # of one answer of one app
-            apps = [x for x in _APPS if table.has(x) and _has_several(session, table, x)]
+            apps = [
+                x for x in _APPS if table.has(x) and table.value(f"count(DISTINCT {quote(x)}) > 1")
+            ]
             if apps:
                 asked = f"{table.label}: {join_words(apps)} may name systems"
                 raise Question(asked, [{"system": name} for name in apps])
@@ -255,11 +257,11 @@ def _read(
     others = [x for x in table.columns if x not in (key, system, MISSING, *objects)]
     if names is None:
         flags = [x for x in others if table.columns[x] == "BOOLEAN" and _is_measured(x)]
-        metrics = [x for x in others if x in flags or is_number_column(session, table, x)]
+        metrics = [x for x in others if x in flags or is_number_column(table, x)]
     else:
         metrics = [require_column(table, name, "metrics") for name in dict.fromkeys(names)]
     if not metrics:
-        call = describe_commas(session, table, others) or ". Pass metrics="
+        call = describe_commas(table, others) or ". Pass metrics="
         raise Question(
             f"{table.label} has no column of numbers to read as a metric{call}",
             found=table.own_columns,
@@ -276,8 +278,8 @@ def _read(
     with duckdb_errors():
         rows = fetch_frame(session, f"SELECT {', '.join([*fields, *numbers])} FROM {table.sql}")
     for name in metrics:
-        if rows[name].null_count() and (wrong := _find_text(session, table, name)) is not None:
-            call = describe_commas(session, table, [name])
+        if rows[name].null_count() and (wrong := _find_text(table, name)) is not None:
+            call = describe_commas(table, [name])
             raise RankqlError(f"{table.label}: {name} must be a number, not {wrong!r}{call}")
     rows, notes = drop_totals(rows, key, metrics, bool(system))
     conventions = Conventions().as_dict()
@@ -318,13 +320,7 @@ def _may_name_systems(name: str) -> bool:
     return is_called(name, (*SYSTEMS, *_APPS, *RANKED_SYSTEMS)) or says(name, "system")
 
 
-def _has_several(session: Session, table: Table, name: str) -> bool:
-    """Has a column several values?"""
-    ((count,),) = session.rows(f"SELECT count(DISTINCT {quote(name)}) FROM {table.sql}")
-    return bool(count > 1)
-
-
-def is_number_column(session: Session, table: Table, name: str) -> bool:
+def is_number_column(table: Table, name: str) -> bool:
     """Is it a column of numbers? Of a text file, are all its values numbers?"""
     if column_names.says(name, "row number"):
         return False
@@ -333,17 +329,17 @@ def is_number_column(session: Session, table: Table, name: str) -> bool:
     return _is_number(table.columns[name])
 
 
-def _find_text(session: Session, table: Table, name: str) -> str | None:
+def _find_text(table: Table, name: str) -> str | None:
     """A value of a column of a text file that is not a number."""
     value = f"CAST({quote(name)} AS VARCHAR)"
     wrong = f"min({value}) FILTER (WHERE {text_number(name)} IS NULL)"
-    return session.value(f"SELECT {wrong} FROM {table.sql}") if table.text else None
+    return table.value(wrong) if table.text else None
 
 
-def describe_commas(session: Session, table: Table, names: Iterable[str]) -> str:
+def describe_commas(table: Table, names: Iterable[str]) -> str:
     """What to pass if a column of a text file has numbers such as 0,5; '' if none has."""
     for name in names:
-        if has_decimal_comma(value := _find_text(session, table, name) or ""):
+        if has_decimal_comma(value := _find_text(table, name) or ""):
             return (
                 f". The values of {name} have decimal commas, such as {value}: write points, or "
                 "pass pl.read_csv(path, separator=';', decimal_comma=True)"

@@ -160,7 +160,7 @@ class Evaluation:
             # Compare the column itself: DuckDB then skips what its statistics rule out.
             column = table.integer(role) or table.number(role)
             any_of = " OR ".join(_TESTS[name][0].format(column, number) for name, number in tests)
-            if self.session.rows(f"SELECT 1 FROM {table.sql} WHERE {any_of} LIMIT 1"):
+            if table.has_row(any_of):
                 return True
         return False
 
