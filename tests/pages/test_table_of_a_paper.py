@@ -87,7 +87,7 @@ def test_a_comparison_has_its_signs():
     [("system", ["metric"]), ("system", ["town", "metric"]), ("metric", ["collection", "metric"])],
 )
 def test_other_heads_are_refused(rows, columns):
-    right = r"Pass rows='system' and columns=\['collection', 'metric'\]"
+    right = r"Pass rows='system', columns=\['collection', 'metric'\]"
     for result in results():
         with pytest.raises(RankqlError, match=right):
             result.wide(rows=rows, columns=columns)
