@@ -95,7 +95,10 @@ def write_shop(folder: Path, queries: int = 20_000) -> Path:
 
     Files of that name are replaced if their metadata says that this function wrote them.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RankqlError(f"Cannot write {str(folder)!r}: {error.strerror}") from error
     path, run = folder / "shop.parquet", folder / "new.parquet"
     for target in filter(Path.is_file, (path, run)):
         with suppress(pl.exceptions.PolarsError):  # it is not a Parquet file

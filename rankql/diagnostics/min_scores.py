@@ -173,7 +173,7 @@ def min_scores(
     notes = [f"{nothing}: {share}", *result.data_notes]
     per_query = values.with_columns(score).drop("system")
     table = table.sort("min_score")
-    far = table[ANSWERED][0] < table[ANSWERED][-1]  # the lowest score shows least
+    far = next(iter(result.columns.values())).get("order") == "ascending"
     return MinScores(
         table, per_query, [*names], notes, max_false_answer,
         _name="distance" if far else "score", _tried=cutoffs is not None,

@@ -457,7 +457,8 @@ def _write_workbook(result: TableResult, path: Path) -> None:
     import xlsxwriter
 
     texts = {"strings_to_formulas": False, "strings_to_urls": False, "nan_inf_to_errors": True}
-    with xlsxwriter.Workbook(path, texts) as book:
+    buffer = BytesIO()  # on a full disk, a workbook fails a second time when Python removes it
+    with xlsxwriter.Workbook(buffer, {**texts, "in_memory": True}) as book:
         sheet, row = book.add_worksheet("rankql"), 0
         for frame in map(pl.DataFrame.clone, result.displayed()):
             frame.columns = text.unique_names(frame.columns)  # Excel ignores case
@@ -466,6 +467,7 @@ def _write_workbook(result: TableResult, path: Path) -> None:
         for line in filter(None, [result._headline(), *result.sentences, *result.remarks()]):
             sheet.write_string(row, 0, line)
             row += 1
+    path.write_bytes(buffer.getvalue())
 
 
 def load_output(module: str) -> Any:

@@ -9,6 +9,7 @@ import os
 import re
 import stat
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -26,6 +27,8 @@ PARQUET = (".parquet", ".pq")
 _FULL = os.strerror(errno.ENOSPC)
 # Files of data, whose numbers are not rounded.
 DATA_SUFFIXES = (*PARQUET, ".csv", ".json")
+# An empty folder of a save that is so many seconds old is of one that was killed.
+KILLED = 3600
 # Standard output as an output file.
 STDOUT = Path("-")
 # The inputs of the call that is running, as absolute paths: the folder may change after it.
@@ -202,6 +205,10 @@ def write_file(
     target = output_path(path, suffixes, inputs)
     parent = None if target == STDOUT else target.parent
     try:
+        for left in parent.glob(".rankql-*") if parent else ():
+            with suppress(OSError):  # it has files, or was removed meanwhile
+                if time.time() - left.stat().st_mtime > KILLED:
+                    left.rmdir()
         with TemporaryDirectory(prefix=".rankql-", dir=parent) as folder:
             temporary = Path(folder, "rankql.tmp")
             yield temporary

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from glob import escape, has_magic
 from io import BufferedReader
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
@@ -97,6 +98,14 @@ class File:
                 table = _first_table(self.paths[0]) if "table" in call else ""
                 call = call.format(path=self.paths[0], table=table)
                 raise self.error(f"is {kind}, which is not read. Pass {call}")
+
+    def refuse_zero_bytes(self) -> None:
+        """Refuse text with zero bytes, which are no part of an id."""
+        for path in (x for x in self.paths if not x.endswith(COMPRESSED)):
+            with open(path, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+                if (place := data.find(b"\0")) >= 0:
+                    line = data[:place].count(b"\n") + 1
+                    raise self.error(f"has zero bytes (line {line:,}). Write or copy it again")
 
     def not_utf8(self, path: str, where: str = "") -> RankqlError:
         """The error about text in another encoding."""

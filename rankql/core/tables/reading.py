@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from rankql.core.base.column_names import ROLES, find_name, says
+from rankql.core.base.column_names import ROLES, Named, find_name, says
 from rankql.core.base.doors import call_extra, find_door
 from rankql.core.base.errors import Question, RankqlError, require
 from rankql.core.base.text import Note, format_count, format_queries, is_or_are
@@ -70,6 +70,10 @@ def read_inputs(session: Session, request: Request) -> Inputs:
     for table in (*runs.values(), *filter(None, [tables["qrels"]])):
         rules.require_words(table.label, [*table.columns])
     by = dict.fromkeys(itertools.chain(*request.groupings), "by")
+    for name in (x for x in by if isinstance(x, Named)):
+        column = f"{name.sql} AS {name}"
+        if any(x and x.has(column) for x in (*runs.values(), *tables.values())):
+            name.sql = quote(column)
     if request.cluster is not None:
         by.setdefault(request.cluster, "cluster")
     if isinstance(request.time, str):

@@ -150,6 +150,7 @@ def load_trec(reader: Reader, file: files.File) -> Table:
     counted), and words after the sixth column of a run are ignored. But if that column is a number,
     an id may contain a space: refused.
     """
+    file.refuse_zero_bytes()
     lines = [line for line in file.lines if not line.lstrip().startswith("#")]
     if lines and _RANKLIB.fullmatch(lines[0]):
         if not any("#" in line for line in lines):

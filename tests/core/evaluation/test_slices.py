@@ -38,7 +38,9 @@ def test_attributes_may_be_in_any_table(source):
     means = expected().select("query", "nDCG@10").join(about, on="query")
     if source == "run":  # which lacks the attributes of missing queries
         in_run = pl.col("query").is_in(RUN["query"].unique().implode())
-        means = means.with_columns(segment=pl.when(in_run).then("segment"))
+        means = means.with_columns(
+            segment=pl.when(in_run).then("segment").otherwise(pl.lit("(missing)"))
+        )
     same(result.sort("query"), means.select("query", "segment", "nDCG@10").sort("query"))
 
 

@@ -53,7 +53,7 @@ def finish(reduction: Reduction) -> Values:
     if evaluation.inputs.forbidden or evaluation.conventions.negative == "unjudged":
         values = _add_forbidden(evaluation, values)
     if evaluation.inputs.qrels is not None:
-        values = _fill_missing(evaluation, values)
+        values = _fill_missing(evaluation, _name_missing(evaluation, values))
     if evaluation.hidden:
         values = call_extra("count seen", evaluation, values)
     if any(map(is_catalogue, evaluation.metrics)):
@@ -69,6 +69,17 @@ def _add_forbidden(evaluation: Evaluation, values: Values) -> Values:
     columns = [others[metric.name] for metric in apart.metrics]
     per_query = values.per_query.with_columns(columns)
     return replace(values, per_query=per_query, notes=[*values.notes, *notes])
+
+
+def _name_missing(evaluation: Evaluation, values: Values) -> Values:
+    """The values with the slice of missing queries, whose texts no row of the run says."""
+    frame, ctes = values.per_query, evaluation.inputs.ctes
+    names = {x for group in evaluation.groupings for x in group} - {evaluation.cluster}
+    for name in names if frame[MISSING].any() else ():
+        if ctes[name] == "run" and frame.schema[name] == pl.String:
+            lost = frame[MISSING] & frame[name].is_null()
+            frame = frame.with_columns(frame[name].set(lost, "(missing)"))
+    return replace(values, per_query=frame)
 
 
 def _fill_missing(evaluation: Evaluation, values: Values) -> Values:
