@@ -85,6 +85,47 @@ def cell(name, option, language):
     return (", ", "、")[side].join([*parts, f"{other} {words[value['*']][side]}"])
 
 
+# The words between the names and calls of records, in Chinese.
+PHRASES = {
+    ", where each group has one id": "，每组只有一个 ID",
+    ", the mean of its random orders": "，即它的随机顺序的均值",
+    ", with the run sorted by id": "，排序结果先按 id 排序",
+    ", with the discounts log2(rank), at least 1": "，折损是 log2(名次)，至少为 1",
+    ", and ties='order' for its nDCG": "，它的 nDCG 用 ties='order'",
+    " for IDBased": " 用于 IDBased",
+    "a list, such as ": "写成列表，如 ",
+    "none, as ": "没有，因为 ",
+    " reads one run": " 只读一份排序结果",
+    " times ln(2) over that number": " 乘以 ln(2) 再除以该数",
+    " times the catalogue": " 乘以物品总数",
+    " as your own metric": "，作为自己的指标",
+    ", your own": "，作为自己的指标",
+    "; in ranx, ": "；在 ranx 里是 ",
+    " in the summary": "（汇总里的列）",
+    " in SQL, without GROUP BY": "（SQL），不写 GROUP BY",
+    " in SQL, of ": "（SQL），用 ",
+    " in SQL, or ": "（SQL），或 ",
+    " minus ": " 减 ",
+    "1 minus ": "1 减 ",
+    " and ": " 和 ",
+    " or ": " 或 ",
+    ", ": "、",
+    ": ": "：",
+}
+
+
+def in_chinese(text):
+    """A text of a record, with the words outside code in Chinese."""
+    parts = text.split("`")
+    for english, chinese in PHRASES.items():
+        parts[::2] = [part.replace(english, chinese) for part in parts[::2]]
+    return "`".join(parts)
+
+
+# A call, in words on what it is for.
+CALL = re.compile(r"evaluate\(.*?\)(?=,? (?:with|where|and|for|the)\b|$)")
+
+
 def sentence(name, language):
     """A tool's profile with what it does otherwise than rankql, or its call."""
     tool, side = TOOLS[name], ("en", "zh").index(language)
@@ -92,8 +133,9 @@ def sentence(name, language):
     version = tool.version.replace("source", "源码") if side else tool.version
     said = {option: cell(name, option, language) for option in OPTIONS if not tool.call}
     differs = [SAYS[x][side].format(y) for x, y in said.items() if y not in ("", default(x, side))]
-    how = tool.call or f'conventions="{name}"'
-    return f"{version}{colon}{semicolon.join([f'`{how}`', *differs])}{stop}"
+    how = CALL.sub(r"`\g<0>`", tool.call) or f'`conventions="{name}"`'
+    how = in_chinese(how) if side else how
+    return f"{version}{colon}{semicolon.join([how, *differs])}{stop}"
 
 
 CHINESE = {"论文": "papers", "脚本": "scripts"}
@@ -125,11 +167,12 @@ def generated(title, language):
         if {*tools.split(", ")} & others:
             coded = ", ".join(f"`{name.strip()}`" for name in names.split(","))
             rows.append(f"- {coded}: {closest}")
-    yield from ["\n".join(rows)] if rows else []
+    text = "\n".join(rows)
+    yield from [text if language == "en" else in_chinese(text)] if rows else []
 
 
 # A paragraph that `generated` wrote, which no other text of a section begins like.
-WRITTEN = re.compile(r"^(- `[^\n]*`: |[^\n`]+(:\s|：)`(conventions=|evaluate\())")
+WRITTEN = re.compile(r"^(- `[^\n]*`(: |：)|[^\n`]+(:\s|：)`(conventions=|evaluate\())")
 SECTION = re.compile(r"^### (.+?)\n\n(.*?)(?=^##)", re.DOTALL | re.MULTILINE)
 
 
