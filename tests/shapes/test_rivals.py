@@ -3,6 +3,9 @@
 What is silent stays without a note: categories, features of a log, grades by several columns.
 """
 
+import ast
+from math import log2
+
 import duckdb
 import polars as pl
 import pytest
@@ -536,3 +539,33 @@ def test_triples_whose_numbers_count_are_ranks_or_scores():
     assert evaluate([("q1", "a", 9), ("q1", "b", 4), ("q2", "c", 3)], gold)[0] == pytest.approx(
         3 / 4
     )
+
+
+@pytest.mark.parametrize("form", ["{}:{}", "{}={}", "{}({})"])
+@pytest.mark.parametrize("cell", [True, False])
+def test_a_number_at_the_end_of_an_id_may_be_its_grade(form, cell, tmp_path):
+    """Of y 2 and w, y is found second; z 3 is first."""
+    run = [{"query": "a", "retrieved": ["x", "y"]}, {"query": "b", "retrieved": ["z", "x"]}]
+    ids = {"a": [form.format("y", 2), "w"], "b": [form.format("z", 3)]}
+    if cell:
+        path = tmp_path / "gold.csv"
+        path.write_text("query,gold\n" + "".join(f"{q},{';'.join(x)}\n" for q, x in ids.items()))
+        gold = str(path)
+    else:
+        gold = [{"query": q, "gold": x} for q, x in ids.items()]
+    (note,) = (x for x in rankql.evaluate(run, gold, "nDCG").notes if "without their end" in x)
+    call = ast.literal_eval(note.rpartition("item=")[2])
+    value = rankql.evaluate(run, gold, "nDCG", item=call)["nDCG"]
+    assert value == pytest.approx((2 / log2(3) / (2 + 1 / log2(3)) + 1) / 2)
+
+
+@pytest.mark.parametrize(
+    ("run", "gold"),
+    [
+        ({"a": ["x:1", "y:2"], "b": ["z:1"]}, {"a": ["y:2", "w:1"], "b": ["z:1"]}),
+        ({"a": ["x:1", "y"], "b": ["z"]}, {"a": ["y:2"], "b": ["z"]}),  # the run has ends too
+        ({"a": ["x", "y"], "b": ["z"]}, {"a": ["w:2"], "b": ["z"]}),  # not found
+    ],
+)
+def test_other_ends_of_ids_are_no_grades(run, gold):
+    assert not any("without their end" in x for x in rankql.evaluate(run, gold, "nDCG").notes)

@@ -41,7 +41,7 @@ from rankql.shapes.doubts.rivals import (
     times_of_rankings,
 )
 from rankql.shapes.doubts.sample import Pair, Reading
-from rankql.shapes.doubts.unread_grades import possible_grades
+from rankql.shapes.doubts.unread_grades import grades_in_ids, possible_grades
 from rankql.shapes.open import plain
 
 # Of more queries, about so many are looked at.
@@ -345,4 +345,5 @@ DOUBTS: Sequence[Doubt] = (
     found_list,
     _other_lists,
     _odd_ids,
+    grades_in_ids,
 )

@@ -7,10 +7,10 @@ shown, it is 1 whatever the order, so that neither a comparison nor a gate sees 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rankql.core.base.column_names import ROLES, list_side, number_kind, says
-from rankql.core.base.errors import Call, Question, parse_number
+from rankql.core.base.errors import Call, Question, as_arguments, parse_number
 from rankql.core.base.text import join_words
 from rankql.core.evaluation.checks.looks import LAST
 from rankql.core.evaluation.checks.record import UNREAD_GRADES, Check, Evidence, Facts, write
@@ -29,6 +29,8 @@ from rankql.core.tables.tables import Table, id_text, is_number, is_text, label_
 from rankql.shapes.doubts.sample import Pair, Reading
 from rankql.shapes.doubts.words import are_graded, map_words
 
+# What stands between ids in a cell, and a number at the end of one, after a mark.
+_BETWEEN, _END = "[;|,]", r"\s*[:=(^/]\s*([0-9.]+)\)?\s*$"
 # Labels in lists have at most so many different values.
 _MOST_LABELS = 20
 # Every relevant item may be on top by merit, unless nearly all that is shown is judged.
@@ -101,6 +103,31 @@ def possible_grades(pair: Pair) -> Sequence[str]:
         open=blank,
         known=ROLES["rel"],
     )
+
+
+def grades_in_ids(pair: Pair) -> Iterator[str]:
+    """Ids of judgments that end in a number, without which the run has them: y:2, y=2 or y(2)."""
+    run, side = pair.run, pair.qrels
+    if side is None or not is_text(side.table.columns[side.table.roles["item"]]) or side.marks[0]:
+        return
+    stem, ends = f"regexp_replace(i, '{_END}', '')", f"regexp_matches(i, '{_END}')"
+    cells = side.column in side.source.origins  # whose ids may not have been split
+    each = f"unnest(string_split_regex(i, '{_BETWEEN}'))" if cells else "i"
+    sql = f"""SELECT min(i) FROM (SELECT q, {each} AS i FROM {side.items})
+        WHERE {ends} AND (q, {stem}) IN (FROM {run.items})
+        AND NOT EXISTS (FROM {run.items} WHERE {ends})"""
+    if (example := side.value(sql)) is None:
+        return
+    text = f"ids such as {example!r} are in the run without their end. If it is a grade, pass "
+    if not side.column:
+        yield side.note(f"{text}{{query: {{id: grade}}}}, or rows with a column of grades")
+        return
+    lists = quote_name(side.column)
+    lists = f"string_split_regex({lists}, '{_BETWEEN}')" if cells else lists
+    grade = f"coalesce(TRY_CAST(regexp_extract(x, '{_END}', 1) AS DOUBLE), 1)"
+    pairs = f"list_transform({lists}, lambda x: (regexp_replace(trim(x), '{_END}', ''), {grade}))"
+    call = pair.named_items(qrels=f"map_from_entries({pairs})")
+    yield side.note(f"{text}{as_arguments(call)}")
 
 
 def _are_items(pair: Pair, side: Reading, value: str, kind: str) -> bool:
