@@ -25,7 +25,6 @@ from rankql.core.evaluation.reduce.fetch import source_frame
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.frames import may_lack_threads
 from rankql.core.tables.inputs import Inputs
-from rankql.core.tables.key_columns import tell_apart
 from rankql.core.tables.numbers.values import MOST_EQUAL, share_of_equal_rows
 from rankql.core.tables.private import create_macros
 from rankql.core.tables.reader import count_values, fetch
@@ -246,6 +245,8 @@ def describe_separator(
         return advise(systems, {"system": "tag"})
     if joined := _joined_column(table, qrels):
         return f". The rows differ in {joined} alone, as after a join: keep one of each"
+    from rankql.core.tables.key_columns import tell_apart  # for errors alone
+
     calls = tell_apart(table, [table.roles[column]], [qrels] if qrels else [])
     if table.label != "run":  # a stage or a baseline is one system
         calls = [x for x in calls if "query" in x]
