@@ -201,6 +201,7 @@ TESTS = ROOT / "tests"
 PATHS = {path.name: path for path in TESTS.rglob("*.py") if "benchmarks" not in path.parts}
 
 
+@pytest.mark.slow
 def test_tests_import_neither_heavy_packages_nor_each_other():
     """At the top of a file, heavy packages would stop the collection of all tests.
 

@@ -161,7 +161,7 @@ def check_case(seed: int, folder: Path) -> str:
     return kind
 
 
-PARTS = [pytest.param(range(60)), *(
+PARTS = [pytest.param(range(15)), *(
     pytest.param(range(x, x + 200), marks=pytest.mark.slow) for x in range(0, 2000, 200)
 )]  # fmt: skip
 

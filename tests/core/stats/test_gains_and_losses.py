@@ -146,7 +146,7 @@ def test_compare_and_gate_decide_alike():
 def test_labels_of_people_and_of_a_model_order_systems_as_compare_does():
     changes = pl.DataFrame({"people": [1.0] * 9 + [0.0] * 3, "model": [1.0] * 10 + [0.0] * 2})
     word, sentence = describe_changes(changes, (0, 1), 0.95, ("people", "model"))
-    assert word == "same order" and "+0.750 (95% CI +0.000 to +1.000) by people" in sentence
+    assert word == "Yes: same order" and "+0.750 (95% CI +0.000 to +1.000) by people" in sentence
 
 
 @few(1)("lost", [11, 12])
