@@ -18,7 +18,7 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 
-from rankql.core.base.errors import RankqlError
+from rankql.core.base.errors import EqualRows, RankqlError
 from rankql.core.evaluation.checks import counters as counting
 from rankql.core.evaluation.checks.duplicates import require_unique_rows
 from rankql.core.evaluation.checks.rankings import RANKINGS
@@ -130,6 +130,8 @@ def count_partition(task: Task, tables: Tables) -> pl.DataFrame:
                 counts += [Count(kind, x, number, ids=ids) for x, (number, ids) in refused.items()]
     except RankqlError as error:
         counts.append(Count("error", text=error.text))
+        if isinstance(error, EqualRows):
+            counts.append(Count("equal rows", text=error.source))
     kinds = {COUNTER: pl.String, "system": pl.String, "value": pl.Float64, TEXT: pl.String}
     counted = pl.DataFrame(counts, kinds | {IDS: pl.List(key)}, orient="row")
     counted = counted.with_columns(weighted="value")
@@ -166,7 +168,10 @@ def _evaluate_rows(
         for table in inputs.tables:
             column_checks.validate_numbers(session, table)
     inputs = task.count_unjudged(session, inputs)
-    evaluation = Evaluation(session, inputs, task.rules.conventions, task.metrics)
+    evaluation = Evaluation(
+        session, inputs, task.rules.conventions, task.metrics, groupings=task.meta.groupings,
+        request=Request(None, None, (), task.rules),
+    )  # fmt: skip
     with evaluation_errors(evaluation):
         reduction = reduce_tables(evaluation)
         counters = counting.read_counters(reduction)
@@ -251,7 +256,8 @@ def combine_counters(inputs: Inputs, totals: Totals) -> counting.Counters:
         ids = dict(zip(inputs.ids(table), map(number, names), strict=True))
         column_checks.require_ids(table.label, number(f"rows of {table.label}"), ids)
     if error := totals.read("error", TEXT):
-        raise RankqlError(error)
+        source = totals.read("equal rows", TEXT)
+        raise EqualRows(error, source) if source else RankqlError(error)
     queries = totals.records(plan.QueryOverlap)
     matches = []
     for system, _, judged, _ in queries:

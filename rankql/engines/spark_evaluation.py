@@ -5,7 +5,9 @@ The values per query stay in Spark, in a `SparkResult`.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Unpack
@@ -13,13 +15,14 @@ from typing import Any, Unpack
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import NumericType
 
-from rankql.core.base.errors import require
-from rankql.core.base.text import Note
+from rankql.core.base.errors import EqualRows, RankqlError, require
+from rankql.core.base.text import Note, format_count, is_or_are
 from rankql.core.evaluation.means import means
 from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.evaluation.plan.meta import APART, MISSED, Meta, left_out_if
@@ -32,6 +35,7 @@ from rankql.core.metrics.parse import parse
 from rankql.core.metrics.profiles import entry, tool_of
 from rankql.core.tables import request
 from rankql.core.tables.inputs import Inputs
+from rankql.core.tables.numbers.values import MOST_EQUAL
 from rankql.core.tables.private import private_connection
 from rankql.core.tables.request import DEFAULT_METRICS, EvaluationOptions
 from rankql.core.tables.session import open_session
@@ -175,8 +179,17 @@ def evaluate_in_spark(
     rows, labels = _union_by_query(frames, inputs), [table.label for table in inputs.tables]
     values = _distribute(rows, labels, task, partitions.evaluate_partition, empty)
     counted = _distribute(rows, labels, task, partitions.count_partition, empty)
-    moments, totals = _add_up(counted, meta)
-    notes = partitions.describe_totals(plan, meta, totals)
+    with _workers_with_rankql():
+        moments, totals = _add_up(counted, meta)
+    try:
+        notes = partitions.describe_totals(plan, meta, totals)
+    except EqualRows as error:
+        tables: dict[str, Any] = {"run": run, "qrels": qrels}
+        tables[error.source], note = _drop_equal(tables[error.source], error)
+        tables |= {"by": by, "attributes": attributes, "weight": weight, "interval": interval}
+        more: Any = {"metrics": metrics, "confidence": confidence, "memory": memory, **options}
+        result = evaluate_in_spark(**tables, **more)
+        return replace(result, data_notes=[note, *result.data_notes])
     if inputs.qrels is None and len(systems or runs) > 1:
         notes.append(Note(f"in Spark, {ALONE}. {REMEDY}", heading="Grades", kind=APART))
     with private_connection(threads=1) as con:
@@ -193,6 +206,38 @@ def evaluate_in_spark(
         values=values,
         counts=totals.values(),
     )
+
+
+@contextmanager
+def _workers_with_rankql() -> Iterator[None]:
+    """Name what is missing where Spark's workers have no rankql, instead of a trace of Java."""
+    try:
+        yield
+    except Exception as error:
+        if "No module named 'rankql" not in str(error):
+            raise
+        lacks = f"rankql is not installed for the Python of Spark's workers ({_worker_python()})"
+        remedy = "Install it there, or start Spark with PYSPARK_PYTHON set to a Python that has it"
+        raise RankqlError(f"{lacks}. {remedy}, such as {sys.executable}") from None
+
+
+def _worker_python() -> str:
+    context = SparkContext._active_spark_context
+    return "python3" if context is None else str(context.pythonExec)
+
+
+def _drop_equal(data: Any, error: EqualRows) -> tuple[Any, Note]:
+    """The frames of the run or of the judgments without rows that are equal to another one."""
+    frames = dict(data) if isinstance(data, Mapping) else {None: data}
+    once = {name: frame.distinct() for name, frame in frames.items()}
+    counts = [(frame.count(), once[name].count()) for name, frame in frames.items()]
+    left = sum(rows - kept for rows, kept in counts)
+    if not left or any(rows - kept > max(1, MOST_EQUAL * rows) for rows, kept in counts):
+        drop = f". {error.source}.distinct() drops rows that are equal in all columns" * bool(left)
+        raise RankqlError(f"{error.text}{drop}") from None
+    words = f"{format_count(left, 'row')} equal to another one in all columns {is_or_are(left)}"
+    note = Note(f"{words} left out", heading=error.source, kind="equal-rows")
+    return (once if isinstance(data, Mapping) else once[None]), note
 
 
 def _column(name: str) -> Column:
@@ -282,6 +327,13 @@ def _distribute(
                     values = values.with_columns(pl.lit(None).alias(n) for n in missing)
                     yield values.select(schema.names).to_arrow().cast(schema)
 
+    context = SparkContext._active_spark_context  # None with Spark Connect
+    if (
+        context is not None
+        and context.pythonExec == "python3"
+        and str(context.master)[:5] == "local"
+    ):
+        context.pythonExec = sys.executable  # nobody chose another one for the workers
     # A table function, because mapInArrow needs pandas.
     function: Any = F.arrow_udtf(PartitionEvaluator, returnType=from_arrow_schema(schema))
     values: DataFrame = function(rows.asTable())

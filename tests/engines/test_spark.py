@@ -511,3 +511,46 @@ def test_an_unknown_dialect_is_corrected():
     for name, correct in (("postgre", "postgres"), ("sparc", "spark")):
         with pytest.raises(rankql.RankqlError, match=f"'{name}'. Did you mean '{correct}'"):
             rankql.translate("SELECT 1", name)
+
+
+def test_equal_rows_count_once(spark):
+    """Equal in all columns, read or not; what another column tells apart stays an error."""
+    rows = [(f"q{q}", f"d{(3 * q + i) % 9}", 9.0 - i, "k") for q in range(12) for i in range(6)]
+    run = pl.DataFrame(rows, ["query", "item", "score", "shelf"], orient="row")
+    qrels = pl.DataFrame({"query": [f"q{q}" for q in range(12)], "item": "d3", "rel": 1})
+    right = metrics.evaluate(framed(spark, run), framed(spark, qrels), "RR@5").means
+    again = pl.concat([run, run[:3]])
+    twice = qrels[[0, *range(12)]]
+    for one, other in ((again, qrels), ({"a": again, "b": run}, qrels), (run, twice)):
+        frames = one if isinstance(one, dict) else {None: one}
+        frames = {x: framed(spark, y) for x, y in frames.items()}
+        result = metrics.evaluate(frames.get(None, frames), framed(spark, other), "RR@5")
+        assert result.means["mean"].unique().to_list() == right["mean"].to_list()
+        assert any("equal to another one in all columns" in x for x in result.notes)
+    other = pl.concat([run, run[:3].with_columns(shelf=pl.lit("m"))])
+    with pytest.raises(rankql.RankqlError, match="run has duplicates"):
+        metrics.evaluate(framed(spark, other), framed(spark, qrels), "RR@5")
+    with pytest.raises(rankql.RankqlError, match=r"run\.distinct\(\) drops rows"):
+        metrics.evaluate(framed(spark, pl.concat([run, run])), framed(spark, qrels), "RR@5")
+
+
+def test_local_workers_have_the_python_of_the_driver_and_others_are_named(spark, tmp_path):
+    context = spark.sparkContext
+    run, qrels = framed(spark, RUN), framed(spark, QRELS)
+    other = tmp_path / "python"  # which sees the packages beside rankql
+    packages = ":".join(x for x in sys.path if x.endswith("site-packages"))
+    paths = f"PYTHONPATH=$PYTHONPATH:{packages}"
+    other.write_text(f'#!/bin/sh\n{paths} exec {sys.executable} -S -P "$@"\n')
+    other.chmod(0o755)
+    before = context.pythonExec
+    try:
+        context.pythonExec = "python3"  # as if PYSPARK_PYTHON were not set
+        metrics.evaluate(run, qrels, "RR@5")
+        assert context.pythonExec == sys.executable
+        context.pythonExec = str(other)
+        lacks = "rankql is not installed for the Python of Spark's workers"
+        with pytest.raises(rankql.RankqlError, match=lacks) as error:
+            metrics.evaluate(run, qrels, "RR@5")
+        assert str(other) in str(error.value) and "PYSPARK_PYTHON" in str(error.value)
+    finally:
+        context.pythonExec = before

@@ -157,7 +157,7 @@ def find_duplicates(
             hint = advise(hint, ", or pass ", highest, f", the highest of every {who}")
         elif not hint and _differ(evaluation):
             hint = advise(", or pass ", highest, " for the highest grade of each")
-    if share > MOST_EQUAL:
+    if share > MOST_EQUAL and session.reads_values:
         hint = f". {share:.0%} of its rows repeat another one in all columns"
         hint += _describe_drop(session, getattr(request, source), source)
     runs, keep = evaluation.request.run if source == "run" and evaluation.request else None, "Keep"
@@ -170,7 +170,7 @@ def find_duplicates(
         elif len(files) > 1:
             hint = advise(hint, f". {each}")
     message = advise(f"{label} has duplicates: {examples}. {keep} one row of each", hint)
-    if 0 < share <= MOST_EQUAL:
+    if 0 < share <= MOST_EQUAL or (share and not session.reads_values):
         raise EqualRows(message, source)
     return message
 
