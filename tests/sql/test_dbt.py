@@ -173,7 +173,7 @@ def test_day_by_day(project, dbt):
     for source in described["sources"].values():
         assert source["description"] and all(c["description"] for c in source["columns"].values())
     macros = [m for m in described["macros"].values() if m["package_name"] == "rankql"]
-    assert len(macros) == 52 and all(macro["description"] for macro in macros)
+    assert len(macros) == 53 and all(macro["description"] for macro in macros)
 
 
 def test_one_table_with_grades_and_positions(project, dbt):
@@ -198,6 +198,35 @@ def test_one_table_with_grades_and_positions(project, dbt):
     output = dbt("run -s one", missing, fails=True)
     assert "has duplicates: query a, item x. Keep one row of each" in output
     assert "rankql.per_query: the argument runs is missing" in output
+
+
+def test_columns_that_a_table_lacks_are_named(project, dbt):
+    """And other names of columns, and positions instead of scores, are arguments."""
+    models = project / "models"
+    for path in models.glob("*.*"):
+        path.unlink()
+    values = "SELECT * FROM (VALUES {}) AS t (member, film, {}, day)".format
+    shown = "('a', 'x', 1, 'd'), ('a', 'y', 3, 'd'), ('b', 'x', 2, 'd')"
+    (models / "shown.sql").write_text(values(shown, "place"))
+    (models / "liked.sql").write_text(values("('a', 'y', 1, 'd'), ('b', 'z', 1, 'd')", "rel"))
+    call = "{{ rankql.per_query(ref('shown'), ref('liked'), {'rr': 'rr(rel, pos)'}, by='day'"
+    names = ", query='member', item='film'"
+    (models / "named.sql").write_text(call + names + ", pos='place') }}")
+    dbt("deps", "build")
+    assert rows(project, "named").rows() == [("a", "d", 1 / 3, False), ("b", "d", 0.0, False)]
+    wrong = {
+        "": "the run has no column query, item, score. Expected: query, item, score. Found: member",
+        names: "the run has no column score. Expected: member, film, score. Found: member, film",
+        names + ", pos='rank'": "the run has no column rank.",
+    }
+    for more, message in wrong.items():
+        (models / "named.sql").write_text(call + more + ") }}")
+        assert f"rankql.per_query: {message}" in " ".join(dbt("run -s named", fails=True).split())
+    lacking = call.replace("by='day'", "by=['day', 'city']") + names + ", pos='place') }}"
+    (models / "named.sql").write_text(lacking)
+    assert "the table of judgments has no column city" in " ".join(
+        dbt("run -s named", fails=True).split()
+    )
 
 
 def points_at(project, **package):
