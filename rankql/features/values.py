@@ -48,8 +48,9 @@ from rankql.core.expressions.checked_columns import is_pandas
 from rankql.core.metrics import parse
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import MISSING, literal, quote
-from rankql.core.tables.candidates import fields_of, first_rank_error
+from rankql.core.tables.candidates import fields_of
 from rankql.core.tables.files import CSV, JSON, PARQUET, open_file, read_text, suffix_of
+from rankql.core.tables.first_ranks import first_rank_error
 from rankql.core.tables.private import private_connection
 from rankql.core.tables.reader import fetch_frame, list_in_order
 from rankql.core.tables.session import Session, duckdb_errors, open_session

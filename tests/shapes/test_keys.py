@@ -282,3 +282,25 @@ def test_one_id_per_query_is_its_only_relevant_item():
     assert rankql.evaluate(run, truth, "RR")["RR"] == expected == 0.5
     with pytest.raises(rankql.RankqlError):  # which may be grades
         rankql.evaluate(run, {"a": 3, "b": 1}, "RR")
+
+
+RANKS = {
+    "one name": ("query_id,rank\n1,1\n2,3\n3,0\n4,2\n", (1 + 1 / 3 + 0 + 1 / 2) / 4),
+    "topics that repeat": (
+        "id,topic,hit,rank\n1,t,1,1\n2,t,1,3\n3,u,0,0\n4,u,1,2\n", (1 + 1 / 3 + 0 + 1 / 2) / 4,
+    ),
+    # The last has no answer, and the third is not found.
+    "no answer": ("query,expected,rank\na,y,2\nb,z,1\nc,v,\nd,,\n", (1 / 2 + 1 + 0) / 3),
+    "all have an answer": ("query,expected,rank\na,y,2\nb,z,1\nc,v,\nd,w,\n", (1 / 2 + 1) / 4),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RANKS)
+def test_ranks_of_first_hits_have_a_row_per_query_with_an_answer(name, tmp_path):
+    text, value = RANKS[name]
+    path = tmp_path / "ranks.csv"
+    path.write_text(text)
+    with pytest.raises(rankql.RankqlError, match="the rank of the first hit of each") as error:
+        rankql.evaluate(path, metrics="RR")
+    call = (getattr(error.value, "calls", None) or error.value.remedies)[0]
+    assert rankql.evaluate(path, metrics="RR", **call)["RR"] == pytest.approx(value)

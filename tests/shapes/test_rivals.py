@@ -569,3 +569,26 @@ def test_a_number_at_the_end_of_an_id_may_be_its_grade(form, cell, tmp_path):
 )
 def test_other_ends_of_ids_are_no_grades(run, gold):
     assert not any("without their end" in x for x in rankql.evaluate(run, gold, "nDCG").notes)
+
+
+@pytest.mark.parametrize(
+    ("names", "form"),
+    [
+        (("relevant_id", "relevant_ids"), "objects"),
+        (("relevant_id", "relevant_ids"), "csv"),
+        (("passage", "passages"), "objects"),
+    ],
+)
+def test_one_id_in_one_column_and_several_in_another_are_both_relevant(names, form, tmp_path):
+    """y is second, z is first; never are both columns filled."""
+    run = [{"query": "a", "retrieved": ["x", "y"]}, {"query": "b", "retrieved": ["z", "x"]}]
+    gold = [{"query": "a", names[0]: "y"}, {"query": "b", names[1]: ["z", "w"]}]
+    if form == "csv":
+        gold = str(tmp_path / "gold.csv")
+        with open(gold, "w") as file:
+            file.write(f"query,{names[0]},{names[1]}\na,y,\nb,,z;w\n")
+    question = reading.asked(run, gold)
+    assert rankql.evaluate(run, gold, "RR", **question.calls[0])["RR"] == 0.75
+    named = question.calls[0]["item"][1].partition("(")[2].partition(",")[0]
+    notes = rankql.evaluate(run, gold, "RR", item=["retrieved", named]).notes
+    assert any("has one id where" in x and "If both are relevant, pass" in x for x in notes)

@@ -31,7 +31,7 @@ from rankql.core.base.column_names import (
     squash,
     words_of,
 )
-from rankql.core.base.errors import Call, Question, RankqlError, advise
+from rankql.core.base.errors import Call, Question, RankqlError
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.ids import Ids
 from rankql.core.tables.tables import (
@@ -43,6 +43,7 @@ from rankql.core.tables.tables import (
     is_nested,
     is_number,
     is_text,
+    quote_keyword,
     quote_name,
 )
 
@@ -224,42 +225,6 @@ def _name_ids(table: Table, by: Sequence[str], *needed: str) -> Table | None:
     return replace(table, roles=ids, named={table.actual_name(x): "" for x in by if table.has(x)})
 
 
-def first_rank_error(label: str, name: str, ranks: Sequence[Call] = ()) -> RankqlError:
-    """The error about ranks of first hits, one per query, which no mean should leave out.
-
-    ranks: the ranks where some numbers mean no hit.
-    """
-    text = f"{label}: is {name} the rank of the first hit of each query? A mean of ranks leaves "
-    text += "out queries without a hit. To evaluate, compare or gate by RR, pass "
-    more = f". To read the ranks as they are, pass metrics={name!r} to read_values, or to compare "
-    more += f"with files, or a limit on {name}"
-    first, *others = [{"rel": "1", **x} for x in ranks or [{"pos": name}]]
-    return RankqlError(advise(text, first, *(x for y in others for x in (", or ", y)), more))
-
-
-def _has_rankings(table: Table, place: str) -> bool:
-    """Do the places of most queries count up from 1?"""
-    query = table.find("query")
-    if query is None:
-        return False
-    number = f"TRY_CAST({quote(place)} AS DOUBLE)"
-    groups = f"SELECT count(*) AS n, min({number}) = 1 AND max({number}) = count(*) AS up "
-    groups += f"FROM {table.sql} GROUP BY {quote(query)}"
-    return bool(table.session.value(f"SELECT max(n) > 1 AND avg(up::INT) > 0.5 FROM ({groups})"))
-
-
-def _first_ranks(table: Table, name: str) -> list[Call]:
-    """The ranks of a column in which -1 or 0 may mean no hit."""
-    number = f"TRY_CAST({quote(name)} AS DOUBLE)"
-    counts = ", ".join(f"count(*) FILTER ({number} = {x})" for x in (-1, 0, 1))
-    no_hits, zeros, ones = table.row(counts)
-    column = quote_name(name)
-    if no_hits:
-        return [{"pos": f"nullif({column}, -1){' + 1' * bool(zeros)}"}]
-    calls: list[Call] = [{"pos": f"nullif({column}, 0)"}, {"pos": f"{column} + 1"}]
-    return calls[:: -1 if zeros > ones else 1] if zeros else []
-
-
 def missing_role(
     table: Table, role: str, hints: Sequence[str] = (), unnamed: bool = False
 ) -> RankqlError:
@@ -285,14 +250,14 @@ def missing_role(
         calls += [{**call, "rel": f"max({quote_name(rel)})"} for call in calls]
     judged = [x for x in numbers if list_side(x) == "qrels" and not says(x, "place")]
     if role == "rel":
+        from rankql.core.tables.first_ranks import ask_about_ranks
+
+        if table.label.startswith("run") and (ranks := ask_about_ranks(table, numbers)):
+            return ranks
         known = map(table.find, ("query", "item", *NUMBERS))
         if table.label.startswith("run") and {*free} <= {*known}:
             text = f"{table.label} has no grades, and there are no judgments"
             return Question(text, hints=hints, otherwise="Pass qrels=", ungraded=True)
-        ranks = [x for x in numbers if says(x, "first rank")]
-        alone = table.label.startswith("run") and len(ranks) == 1 and not table.known("item")
-        if alone and not _has_rankings(table, ranks[0]):
-            return first_rank_error(table.label, ranks[0], _first_ranks(table, ranks[0]))
         from rankql.core.tables.grades import offer_grades  # for errors alone
 
         calls = offer_grades(table, free, numbers, judged)
@@ -303,7 +268,7 @@ def missing_role(
         numbers = [x for x in numbers if not (says(x, "rel") or x in judged)]
         scores = [x for x in numbers if words_of(x) & {"score", "scores", "points"}]
         places = [x for x in numbers if x in ids and x not in scores]
-        calls = [{"pos": x} for name in places for x in (name, f"{quote_name(name)} + 1")]
+        calls = [{"pos": x} for name in places for x in (name, f"{quote_keyword(name)} + 1")]
         calls += [
             {role: x} for x in numbers
             if table.columns[x].startswith(FRACTIONS) or x in scores

@@ -27,7 +27,7 @@ from rankql.core.tables.tables import (
     is_nested,
     is_number,
     is_text,
-    quote_name,
+    quote_keyword,
 )
 
 # Systems rank this share of the queries of all, as some lack a few; and there are not more.
@@ -55,7 +55,6 @@ def tell_apart(
     calls: list[Call] = []
     if not unit and len(parts) == 1:
         calls += [{"query": x} for x in free if says(x, "id") and looks[x].is_row]
-    free = [x for x in free if not (says(x, "id") and looks[x].is_row)]
     shared = {x for x in free if any((t.before or t).has(x) for t in others)}
     few = [x for x in free if looks[x].may_be_part(x, table.columns[x], bool(unit), x in shared)]
     few = [x for x in few if not (unit and _counts_chunks(table, x))]
@@ -69,7 +68,7 @@ def tell_apart(
         of_key: Call = {"query": [*names, *parts] if first else [*parts, *names]}
         texts = [_as_text(table, x) for x in names]
         own: Call = {"system": texts[0] if len(texts) == 1 else texts}
-        if system or not shared.isdisjoint(names) or (first and not look.dense):
+        if system or not shared.isdisjoint(names) or ((first or not unit) and not look.dense):
             calls.append(of_key)
         elif all(says(x, "system") or is_called(x, _DEPTHS) for x in names):
             calls.insert(0, own)
@@ -102,7 +101,7 @@ def _counts_chunks(table: Table, name: str) -> bool:
 def _as_text(table: Table, name: str) -> str:
     """A column, or its text if it has fractions, which are no ids."""
     is_fraction = table.columns[name].startswith(FRACTIONS)
-    return f"CAST({quote_name(name)} AS VARCHAR)" if is_fraction else name
+    return f"CAST({quote_keyword(name)} AS VARCHAR)" if is_fraction else name
 
 
 class _Look(NamedTuple):

@@ -299,7 +299,7 @@ class Table:
         """The call that casts a column: a time to seconds or to whether it is known, a text to its
         number. For words and for yes and no, a text that says how, as only the caller knows which.
         """
-        column, kind = quote_name(name), self.columns[name]
+        column, kind = quote_keyword(name), self.columns[name]
         if kind == "BOOLEAN":
             return f"{role}={f'CASE WHEN {column} THEN 1 ELSE 2 END'!r}"
         if not is_text(kind):
@@ -513,7 +513,12 @@ def hash_column(name: str, kinds: Sequence[str]) -> str:
 
 def quote_name(name: str) -> str:
     """A name in an expression, in quotes if it needs them."""
-    return name if name.isidentifier() and not is_keyword(name) else quote(name)
+    return name if name.isidentifier() else quote(name)
+
+
+def quote_keyword(name: str) -> str:
+    """The same in an error, which may take the time to see whether it is a keyword."""
+    return quote(name) if name.isidentifier() and is_keyword(name) else quote_name(name)
 
 
 @cache

@@ -21,7 +21,7 @@ from rankql.core.tables.tables import (
     is_id,
     is_nested,
     is_text,
-    quote_name,
+    quote_keyword,
 )
 from rankql.shapes.ask.trials import makes_sense
 
@@ -73,7 +73,7 @@ def name_by_structure(run: Table, qrels: Table | None, options: Mapping[str, Any
             own = next((x for x in items if x != place), None)
             if own or (place and not scored):
                 from_0 = place and counted[place] == 0
-                at = f"{quote_name(str(place))} + 1" if from_0 else place
+                at = f"{quote_keyword(str(place))} + 1" if from_0 else place
                 name = key[0] if len(key) == 1 else [*key]
                 values = {"query": name, "item": own, "pos": at, "system": ranker}
                 call = {x: y for x, y in values.items() if y and y != known[x]}

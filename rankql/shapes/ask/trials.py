@@ -101,13 +101,15 @@ def makes_sense(call: Call) -> bool:
     """May the columns of a call have their roles, by their names, whatever they hold?
 
     What ranked is no query, but a run_id may be; nor is what was retrieved or is relevant. What
-    orders is no query and no system. The fold of a log and a page of results are no query alone,
-    and a page is no system. A place in a list is no grade, and a time or an id neither grade nor
-    score.
+    orders is no query and no system, and no column is both a system and an id. The fold of a log
+    and a page of results are no query alone, and a page is no system. A place in a list is no
+    grade, and a time or an id neither grade nor score.
     """
     roles = ("query", "item", "system", "rel", "score")
     queries, items, systems, grades, scores = (_names(call.get(x)) for x in roles)
     if any(says(x, "order") for x in (*queries, *systems)) or says(_first(call), "page"):
+        return False
+    if {*systems} & {*queries, *items}:
         return False
     if any(list_side(x) or (says(x, "system") and not is_called(x, ["run_id"])) for x in queries):
         return False
@@ -154,7 +156,10 @@ def _try(
                 continue  # whether ids match does not depend on the order
             texts = ((x, y) for x, y in more.items() if isinstance(y, str))
             pairs = {x: [call[x], y] for x, y in texts if isinstance(call.get(x), str)}
-            if works := [*_try({**call, **more, **pairs}, read, others, questions - 1)]:
+            both = {**call, **more, **pairs}
+            if not makes_sense(both):
+                continue
+            if works := [*_try(both, read, others, questions - 1)]:
                 others |= dict.fromkeys(question.others)
                 if more == {"rel": "1"}:  # amounts may be gains on purpose
                     others |= dict.fromkeys(map(_write_grades, answers[n + 1 :]))

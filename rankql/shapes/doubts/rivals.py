@@ -7,6 +7,7 @@ What the data prove, or what is right by its name alone, is asked; of others, a 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 
 from rankql.core.base.column_names import (
     describe_span,
@@ -85,22 +86,31 @@ def _splits_queries(pair: Pair, name: str, other: str) -> bool:
 
 
 def ids_beside_lists(pair: Pair) -> Sequence[str]:
-    """One id where the judged list is NULL: a column that is never filled with it."""
+    """One id where the judged list is NULL or empty: a column that is never filled with it."""
     side, run = pair.qrels, pair.run
-    if side is None or not side.column or "item" in pair.named or not side.kind.endswith("[]"):
+    if side is None or not (side.column or side.table.unit == "rows"):
         return ()
-    some, column = side.kind[:-2], quote(side.column)
-    for name, (value, kind) in side.free.items():
-        if kind != some:
+    kinds = {x: kind for x, (_, kind) in side.fields.items() if x in side.free or x == side.name}
+    lists = [side.column] if side.column else [x for x in kinds if kinds[x].endswith("[]")]
+    ones = [x for x in kinds if x != side.name] if side.column else [side.name]
+    for name, many in product(ones, lists):
+        if side.source.columns.get(many) != f"{kinds.get(name)}[]" or name not in side.fields:
             continue
-        text, known = id_text(value, kind), f"SELECT CAST({run.item} AS VARCHAR) FROM {run.rows}"
-        sql = f"""SELECT count({value}) > 0 AND count({column}) > 0
-            AND count(*) FILTER ({value} IS NOT NULL AND {column} IS NOT NULL) = 0
-            AND count(*) FILTER ({text} IN ({known})) > 0 FROM {side.sample}"""
-        if side.value(sql):
-            lists = f"coalesce({quote_name(side.column)}, [{quote_name(name)}])"
-            text = f"{name} has one id where {side.column} is NULL. Are both relevant?"
-            raise Question(side.note(text), [pair.named_items(qrels=lists)])
+        value, ids = quote(name), f"nullif(len({quote(many)}), 0)"
+        known = f"(SELECT CAST({run.item} AS VARCHAR) FROM {run.rows})"
+        is_known = f"{id_text(value, kinds[name])} IN {known}"
+        sql = f"""SELECT count({value}) > 0 AND count({ids}) > 0
+            AND count(*) FILTER ({value} IS NOT NULL AND {ids} IS NOT NULL) = 0
+            AND count(*) FILTER ({is_known}) > 0 FROM {side.sample}"""
+        if not side.value(sql):
+            continue
+        cells = many in side.source.origins  # of a text, which has one id or several
+        one = quote_name(name) if cells else f"[{quote_name(name)}]"
+        call = pair.named_items(qrels=f"coalesce({quote_name(many)}, {one})")
+        text = f"{name} has one id where {many} is NULL"
+        if "item" in pair.named:
+            return [side.note(f"{text}. If both are relevant, pass {as_arguments(call)}")]
+        raise Question(side.note(f"{text}. Are both relevant?"), [call])
     return ()
 
 

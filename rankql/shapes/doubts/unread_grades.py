@@ -108,7 +108,9 @@ def possible_grades(pair: Pair) -> Sequence[str]:
 def grades_in_ids(pair: Pair) -> Iterator[str]:
     """Ids of judgments that end in a number, without which the run has them: y:2, y=2 or y(2)."""
     run, side = pair.run, pair.qrels
-    if side is None or not is_text(side.table.columns[side.table.roles["item"]]) or side.marks[0]:
+    if side is None or not (side.column and is_text(side.table.columns[side.table.roles["item"]])):
+        return  # of a dict or of rows, ids are not looked at
+    if side.marks[0]:
         return
     stem, ends = f"regexp_replace(i, '{_END}', '')", f"regexp_matches(i, '{_END}')"
     cells = side.column in side.source.origins  # whose ids may not have been split
@@ -119,9 +121,6 @@ def grades_in_ids(pair: Pair) -> Iterator[str]:
     if (example := side.value(sql)) is None:
         return
     text = f"ids such as {example!r} are in the run without their end. If it is a grade, pass "
-    if not side.column:
-        yield side.note(f"{text}{{query: {{id: grade}}}}, or rows with a column of grades")
-        return
     lists = quote_name(side.column)
     lists = f"string_split_regex({lists}, '{_BETWEEN}')" if cells else lists
     grade = f"coalesce(TRY_CAST(regexp_extract(x, '{_END}', 1) AS DOUBLE), 1)"
