@@ -36,7 +36,7 @@ CASES = {
     "cell-grade: colon": case(
         "noted",
         frame("query item score", ("a", "x", 0.9), ("a", "y", 0.8), ("b", "z", 0.7)),
-        frame("query item", ("a", "y:2"), ("b", "z")),
+        frame("query item", ("a", "y:2;w"), ("b", "z")),
         note="grade",
     ),
     "one-or-list: id": case(
@@ -170,7 +170,7 @@ CASES = {
               ((256, LISTS), (512, {"a": ["y", "x"], "b": ["x", "w"]})) for q, x in each.items()),
         ),
         right={"256": rr(2, 1), "512": rr(1, 0)},
-    ),  # fmt: skip
+    ),
     "one-truth: array": case("right", np.array([[7, 3], [2, 8], [5, 6]]), np.array([3, 2, 99]),
                              right=rr(2, 1, 0)),
     "one-truth: dict": case("right", LISTS, {"a": "y", "b": "z"}),
