@@ -35,8 +35,8 @@ CASES = {
     ),
     "cell-grade: colon": case(
         "noted",
-        frame("query item score", ("a", "x", 0.9), ("a", "y", 0.8), ("b", "z", 0.7)),
-        frame("query item", ("a", "y:2;w"), ("b", "z")),
+        rows("query retrieved", ("a", ["x", "y"]), ("b", ["z"])),
+        File("gold.csv", "query,gold", "a,y:2;w:1", "b,z:1"),
         note="grade",
     ),
     "one-or-list: id": case(
