@@ -6,7 +6,7 @@ import copy
 import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,12 @@ from rankql.core.evaluation.result.means_result import (
     find_across,
     make_wide_table,
 )
-from rankql.core.evaluation.result.result import EvaluatedTable, Result
+from rankql.core.evaluation.result.result import (
+    EvaluatedTable,
+    Result,
+    find_paper_columns,
+    name_means,
+)
 from rankql.core.metrics.macros import MISSING
 from rankql.core.metrics.parse import parse_any, record_of, resolve_names
 from rankql.core.stats.means import ROUNDING
@@ -263,6 +268,17 @@ class Comparison(EvaluatedTable):
         turned = False if across else TURNED.get((rows, str(columns) if columns else None))
         if n or margins or turned is None:
             return self.result.wide(rows, columns, n, margins)
+        return self._make_wide(across, turned)
+
+    def _as_paper(self) -> results.TableResult:
+        if self._is_pair or self._long or self.pairs.is_empty():
+            return self
+        across = find_paper_columns(self.result)
+        view = self._make_wide(across, False) if across else self.wide()
+        return replace(view, caption=name_means(self.result))
+
+    def _make_wide(self, across: Sequence[str], turned: bool) -> WideTable:
+        """The means, best first, with what is significant."""
         base = self._marked_against
         order = [name for name in (base, *self.result.best_first) if name is not None]
         letters = {} if base is not None else name_letters(order)

@@ -100,7 +100,8 @@ def test_three_systems_have_letters_for_those_that_are_worse():
     assert compared.table["AP marks"].to_list() == ["c", "c", ""]
     assert "letters: systems that are significantly worse" in below[0]
     latex = compared.to_latex()
-    assert latex.startswith("\\begin{table}\n\\centering\n\\caption{Means. Paired t test")
+    assert latex.startswith("\\begin{table}\n\\centering\n\\caption{Means of ")
+    assert " on 60 queries. Paired t test" in latex
     assert (
         "Holm-adjusted for 7 tests, 60 queries; letters: " in latex
         and "\\textsuperscript{c}" in latex

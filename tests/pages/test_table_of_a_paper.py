@@ -91,3 +91,32 @@ def test_other_heads_are_refused(rows, columns):
     for result in results():
         with pytest.raises(RankqlError, match=right):
             result.wide(rows=rows, columns=columns)
+
+
+@few(1)("metrics", [["nDCG@3"], METRICS])
+def test_a_file_of_many_systems_has_a_row_for_each(metrics, tmp_path):
+    """With all queries and each slice, and a caption that names metrics, queries and judgments."""
+    QRELS.write_parquet(tmp_path / "gold.parquet")
+    runs = {f"s{i}": RUN.filter(system="ours").drop("system").with_columns(
+        score=(pl.col("score") * (i + 2)) % (i + 5)) for i in range(10)}  # fmt: skip
+    options = {"metrics": metrics, "by": "collection"}
+    for function in (rankql.evaluate, rankql.compare):
+        result = function(runs, str(tmp_path / "gold.parquet"), **options)
+        result.save(tmp_path / "means.tex")
+        latex = (tmp_path / "means.tex").read_text()
+        names = " and ".join(x.replace("_", "\\_") for x in metrics)
+        assert f"\\caption{{Means of {names} on 24 queries of gold.parquet." in latex
+        assert latex.count("\\begin{tabular}") == 1 and "& B \\& C}" not in latex
+        over = [f"\\multicolumn{{{len(metrics)}}}{{c}}{{{x}}}" for x in ("all", "A", "B \\& C")]
+        assert " & ".join(over) in latex
+        means = getattr(result, "result", result).means
+        for i, line in enumerate(x for x in latex.splitlines() if " & s" in x or x[:1] == "s"):
+            assert line.count("&") == 3 * len(metrics) + (function is rankql.compare) or i == 0
+        best = means.filter(slice="all", metric=metrics[0], system="s0")["mean"].item()
+        assert f"s0 & {best:.4f}" in latex.replace("\\textbf{", "").replace("}", "")
+        assert ("a & s" in latex) == (function is rankql.compare)
+
+
+def test_few_systems_are_across():
+    latex = rankql.evaluate(RUN, QRELS, "AP", by="collection", system="system").to_latex()
+    assert "bm25 & dense & ours" in latex and "Means by metric" in latex

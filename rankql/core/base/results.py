@@ -244,7 +244,14 @@ class TableResult:
         If it has a caption, it is a table with a label, and the caption says how it was tested.
         `caption`, which is LaTeX, replaces its first words, and `label` the label.
         """
-        return self._typeset(self._rendered(), self.method, (), caption, label)
+        view = self._as_paper()
+        if view is not self:
+            caption = caption or self._latex_caption or text.escape_latex(f"{view.caption}.")
+        return self._typeset(view._rendered(), self.method, (), caption, label)
+
+    def _as_paper(self) -> TableResult:
+        """The result as LaTeX has it, if not as it is displayed."""
+        return self
 
     def _typeset(
         self, blocks: Sequence[Block], method: str, more: Sequence[str] = (),

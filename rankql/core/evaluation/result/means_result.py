@@ -491,9 +491,9 @@ def make_wide_table(
     several, sliced, labels = "system" in summary.columns, len(slices) > 1, {}
     rows: list[tuple[list[Any], list[tuple[Any, Any, str]]]] = []
     if across:
-        (by,) = (name for name in across if name != "metric")
+        by = next(name for name in across if name != "metric")
         labels = _label_slices(summary, [[by]])
-        parts = {x: label[by] for x, label in labels.items() if x == f"{by}={label[by]}"}
+        parts = {x: y[by] for x, y in labels.items() if x in (*across[2:], f"{by}={y[by]}")}
         if result.meta.collections:
             named = dict.fromkeys(itertools.chain(*result.meta.collections.values()))
             parts = {f"{by}={x}": x for x in named} | {MEAN_OF_SLICES: MACRO, "all": "all queries"}

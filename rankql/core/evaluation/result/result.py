@@ -17,12 +17,12 @@ from rankql.core.base import errors, writing
 from rankql.core.base.doors import call_extra
 from rankql.core.base.manifest import format_manifest, hash_numbers
 from rankql.core.base.results import Chart, TableResult, draw_chart
-from rankql.core.base.text import Note, format_queries
+from rankql.core.base.text import Note, format_queries, join_words
 from rankql.core.evaluation.means.means import summarise, summarise_few, values_sql
 from rankql.core.evaluation.plan.meta import MISSED, Meta, left_out_if
 from rankql.core.evaluation.query.readable import refuse_weights
 from rankql.core.evaluation.query.script import Steps
-from rankql.core.evaluation.result.means_result import MeansResult
+from rankql.core.evaluation.result.means_result import MeansResult, make_wide_table
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.core.metrics.parse import value_range
@@ -76,6 +76,13 @@ class Result(MeansResult):
                 frame = frame.with_columns(frame[name].set(frame[MISSING], None))
         # Not select(), which reads ^name$ as a pattern.
         return frame[[*self.keys, *self.meta.by, *metrics]]
+
+    def _as_paper(self) -> TableResult:
+        """Of many systems and slices by one attribute, a row for each system."""
+        if not (across := find_paper_columns(self)):
+            return self
+        view = make_wide_table(self, self.systems, False, across=across, source=self)
+        return replace(view, caption=name_means(self))
 
     def frame(self) -> pl.DataFrame:
         """The values per query with the other columns that the means need."""
@@ -362,6 +369,24 @@ def write_values(meta: Meta, values: pl.DataFrame, path: Path) -> pl.DataFrame |
         values.write_parquet(temporary, metadata=metadata)
         check_values(meta, temporary)
         return pl.read_parquet(temporary) if path == writing.STDOUT else path
+
+
+# Columns of more systems are wider than a page.
+MANY_SYSTEMS = 4
+
+
+def find_paper_columns(result: Result) -> list[str]:
+    """The columns of a table with a row for each of many systems: an attribute, metrics and all."""
+    groupings = result.meta.groupings
+    one = len(groupings) == 1 == len(groupings[0]) and len(result.systems) > MANY_SYSTEMS
+    return [*groupings[0], "metric", "all"] if one and not result.meta.collections else []
+
+
+def name_means(result: Result) -> str:
+    """The caption of a table of a paper: the metrics, the number of queries, and the judgments."""
+    queries = format_queries(max(result.summary["queries"], default=0))
+    data = result.meta.call.get("inputs", {}).get("qrels", "")
+    return f"Means of {join_words(result.metrics)} on {queries}{f' of {data}' * bool(data)}"
 
 
 class EvaluatedTable(TableResult):
