@@ -87,6 +87,8 @@ def find_pairs(
             names = [_spell(mine), _spell(theirs)]
             call: Call = {"item": names[0] if names[0] == names[1] else names}
             if mine[0].groups:  # lists in the objects of a list
+                if mine[0].path.name.startswith(f"{theirs[0].path.column or ' '}."):
+                    continue  # what is beside them is no other side
                 calls += ({**x, "item": [x["item"], names[1]]} for x in _of_objects(run, mine[0]))
                 continue
             groups = {"groups": "any"} if theirs[0].groups else {}
@@ -102,6 +104,7 @@ def _of_objects(run: Table, field: _Field) -> list[Call]:
     if not column:
         return []
     beside = [x for x in find_paths(run).values() if x.column == column and is_text(x.kind)]
+    beside = [x for x in beside if not x.name.startswith(field.path.name)]
     found: list[Call] = []
     for path in beside:
         lists = f"list_transform({path.values}, lambda x_: {path.sql})"
@@ -188,11 +191,13 @@ def _is_no_id(name: str, kind: str, listed: bool = False) -> bool:
 
 def _fields(table: Table, key: str) -> list[_Field]:
     """The ids of each path of a table, by query; without one, by row."""
-    grade = "rel" if table.shape else ""  # of a dict, whatever its numbers are
+    # Beside items, grades are no ids, whatever their numbers are; nor is the query of a row.
+    taken = {key, *(table.known("rel") if table.known("item") else ())}
+    taken |= set() if key else {*table.known("query")[:1]}
     paths = [
         (x, x.name)
         for x in find_paths(table).values()
-        if x.name not in (key, grade) and not _is_no_id(x.name, x.kind, bool(x.values))
+        if (x.values or x.name not in taken) and not _is_no_id(x.name, x.kind, bool(x.values))
     ]
     for name, kind in table.columns.items():
         if is_text(kind) and not kind.endswith("]") and name != key and not table.trec:

@@ -100,7 +100,8 @@ def _likely(question: Question) -> list[Call]:
 def makes_sense(call: Call) -> bool:
     """May the columns of a call have their roles, by their names, whatever they hold?
 
-    What ranked is no query, but a run_id may be; nor is what was retrieved or is relevant. What
+    What ranked is no query, but a run_id may be; nor is what was retrieved or is relevant, or the
+    item. What
     orders is no query and no system, and no column is both a system and an id. The fold of a log
     and a page of results are no query alone, and a page is no system. A place in a list is no
     grade, and a time or an id neither grade nor score.
@@ -112,6 +113,8 @@ def makes_sense(call: Call) -> bool:
     if {*systems} & {*queries, *items}:
         return False
     if any(list_side(x) or (says(x, "system") and not is_called(x, ["run_id"])) for x in queries):
+        return False
+    if not {*queries}.isdisjoint(items):
         return False
     if any(says(x, "time") for x in (*grades, *scores)) or any(says(x, "id") for x in scores):
         return False
