@@ -148,7 +148,7 @@ def default(option, side):
 
 def keys(title):
     """The tools of a section: of TOOLS those whose version begins with a word of its title."""
-    words = [CHINESE.get(word, word) for word in re.split(" and | ?与 ?", title)]
+    words = [CHINESE.get(word, word) for word in re.split(", | and | ?与 ?", title)]
     named = {
         key for key, tool in TOOLS.items() for x in words if f"{tool.version} ".startswith(f"{x} ")
     }
