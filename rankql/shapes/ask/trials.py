@@ -101,10 +101,9 @@ def makes_sense(call: Call) -> bool:
     """May the columns of a call have their roles, by their names, whatever they hold?
 
     What ranked is no query, but a run_id may be; nor is what was retrieved or is relevant, or the
-    item. What
-    orders is no query and no system, and no column is both a system and an id. The fold of a log
-    and a page of results are no query alone, and a page is no system. A place in a list is no
-    grade, and a time or an id neither grade nor score.
+    item. What orders is no query and no system, and no column is both a system and an id. The fold
+    of a log and a page of results are no query alone, and a page is no system. A place in a list is
+    no grade, and a time or an id neither grade nor score.
     """
     roles = ("query", "item", "system", "rel", "score")
     queries, items, systems, grades, scores = (_names(call.get(x)) for x in roles)
