@@ -248,3 +248,10 @@ def test_an_open_transaction_survives(tmp_path):
     assert read(path, con=con)["RR"] == 1.0
     con.commit()
     assert con.sql("FROM mine").fetchall() == [(1,)]
+
+
+def test_yaml_has_a_document_for_each_query(tmp_path):
+    path = tmp_path / "gold.yaml"
+    path.write_text("query: a\nrelevant: [y]\n---\nquery: b\nrelevant: [z]\n")
+    run = {"a": ["x", "y"], "b": ["z"]}
+    assert rankql.evaluate(run, str(path), "RR")["RR"] == 0.75

@@ -424,6 +424,7 @@ OPEN = {
         "cell: ids of a dict",
     ],
     "misled": [
+        "key: caller and minute",
         "found: hits",
         "orders: as the truth",
         "stages: fused beside parts",
@@ -434,7 +435,6 @@ OPEN = {
     "dead end": [
         "key: opened at",
         "key: subject and predicate",
-        "key: caller and minute",
         "ranks: two annotators",
         "split: blanks",
         "split: bars",

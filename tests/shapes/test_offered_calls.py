@@ -552,3 +552,59 @@ def test_ids_of_a_scan_are_asked_for_without_its_values(tmp_path):
     assert read(scan, None, "RR", item=["treffer", "richtig"])["RR"] == 3 / 4
     runs = {"one": scan.collect(), "two": scan.collect()}  # the first has the pairs of all
     assert asked(runs).calls[0] == {"item": ["treffer", "richtig"]}
+
+
+ORDERED = "query,result_id,title,relevance\na,p0,t,0\na,p1,t,2\na,p2,t,1\nb,p3,t,2\nb,p4,t,0\n"
+# Of two tables of unusual names, the second item is relevant, and then the first.
+UNUSUAL = pl.DataFrame(
+    [("t1", "i1", 0, 0.9), ("t1", "i2", 2, 0.8), ("t2", "i3", 1, 0.7), ("t2", "i4", 0, 0.6)],
+    ["topic_no", "listing_ref", "relevancy", "points"], orient="row",
+)  # fmt: skip
+
+
+def test_the_order_of_rows_is_offered_where_nothing_else_orders_them(tmp_path):
+    path = tmp_path / "judged.csv"
+    path.write_text(ORDERED)
+    assert asked(str(path)).calls == [{"order": "rows"}]
+    assert rankql.evaluate(str(path), metrics="RR", order="rows")["RR"] == 0.75
+    falling = ORDERED.replace("p0,t,0", "p0,t,2").replace("p1,t,2", "p1,t,1")
+    path.write_text(falling)  # sorted by grade, as judgments are
+    assert asked(str(path)).calls == []
+
+
+def test_the_columns_that_are_left_are_the_score_and_the_grade():
+    (call, *_) = asked(UNUSUAL).calls
+    assert rankql.evaluate(UNUSUAL, metrics="RR", **call)["RR"] == 0.75
+
+
+def test_a_rank_with_fractions_is_offered_as_the_score():
+    table = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "rank": [0.93, 0.8],
+                          "rel": [0, 1]})  # fmt: skip
+    with pytest.raises(rankql.RankqlError, match="rank must be a whole number from 1") as error:
+        rankql.evaluate(table, metrics="RR")
+    assert "the highest first, pass score='rank'" in str(error.value)
+    assert rankql.evaluate(table, metrics="RR", score="rank")["RR"] == 0.5
+
+
+def test_two_runs_get_the_call_of_one_where_a_list_repeats_an_id():
+    def case(number, *ids):
+        hits = [{"ref": x, "sim": 1 / n} for n, x in enumerate(ids, 2)]
+        return {"case": number, "hits": hits}
+
+    one = [case(1, "x", "x", "y"), case(2, "z"), case(3, "v")]
+    gold = [{"case": n, "evidence": [x]} for n, x in enumerate("yzv", 1)]
+    with pytest.raises(rankql.errors.Question) as alone:
+        rankql.evaluate(one, gold, "RR")
+    (call,) = alone.value.calls
+    for other in (one, one[1:]):
+        with pytest.raises(rankql.errors.Question) as error:
+            rankql.compare({"a": one, "b": other}, gold, metrics="RR")
+        assert error.value.calls[0] == call and "collapse" in call
+
+
+def test_errors_that_have_no_call_name_the_row_of_the_page():
+    run = pl.DataFrame({"query": ["a"] * 2, "item": ["x"] * 2, "score": [2.0, 1.0]})
+    for data, row in ((run, "key"), (np.array([1.0, 2.0]), "arrays")):
+        with pytest.raises(rankql.RankqlError) as error:
+            rankql.evaluate(data, {"a": {"x": 1}}, "RR")
+        assert f"docs/by-hand.md#{row}" in str(error.value)

@@ -16,7 +16,7 @@ import polars as pl
 import rankql
 from rankql.core.base.arrow import Stream, failed_import, pandas_to_polars, require_pyarrow
 from rankql.core.base.doors import call_extra
-from rankql.core.base.errors import RankqlError, require
+from rankql.core.base.errors import BY_HAND, RankqlError, require
 from rankql.core.base.libraries import is_spark_connect, library
 from rankql.core.tables.private import LOCK, lock_of_process
 
@@ -124,8 +124,9 @@ def read_stream(data: Any, label: str) -> pl.DataFrame:
             call = "pl.DataFrame({'query': m.row, 'item': m.col, 'score': m.data}) of m = x.tocoo()"
         call = call or export_call(data)
         call = f". Pass {call}" if call else ""
+        array = f". See {BY_HAND('arrays')}" * hasattr(data, "shape")
         raise RankqlError(
-            f"{label} must be a path, a table, a relation or a frame, not {name}{call}"
+            f"{label} must be a path, a table, a relation or a frame, not {name}{array}{call}"
         )
     try:
         frame = pl.DataFrame(data)

@@ -19,7 +19,14 @@ from rankql.core.base.column_names import (
 from rankql.core.base.errors import Call, parse_number
 from rankql.core.base.text import join_words
 from rankql.core.metrics.macros import quote
-from rankql.core.tables.tables import Table, format_mapping, is_nested, is_number, is_text
+from rankql.core.tables.tables import (
+    FRACTIONS,
+    Table,
+    format_mapping,
+    is_nested,
+    is_number,
+    is_text,
+)
 
 # Grades have at most so many values, from 0; of more among the first rows, a column has none.
 LEVELS, _FIRST_ROWS = 10, 20_000
@@ -91,7 +98,9 @@ def _offer_last(table: Table, free: Sequence[str]) -> list[Call]:
     """The only column that is left for the grades of a ranked table, or a score next to the
     prediction of it.
     """
-    scores = [x for x in free if says(x, "score")]
+    fractions = [x for x in free if table.columns[x].startswith(FRACTIONS)]
+    alone = len(fractions) == 1 and not table.find("pos")
+    scores = [x for x in free if says(x, "score")] or fractions * alone
     predicted = [x for x in scores if says(x, "label")]
     targets = [x for x in scores if core_of(x) == "score"]
     if table.label.startswith("run") and len(predicted) == len(targets) == 1:

@@ -23,7 +23,7 @@ import polars as pl
 
 from rankql.core.base.arrow import require_pyarrow
 from rankql.core.base.doors import DOORS, call_extra, find_door
-from rankql.core.base.errors import TOO_HIGH, RankqlError, require
+from rankql.core.base.errors import TOO_HIGH, RankqlError, advise, require
 from rankql.core.base.libraries import library
 from rankql.core.base.writing import Part
 from rankql.core.metrics.macros import require_duckdb
@@ -149,7 +149,11 @@ def duckdb_errors() -> Iterator[None]:
             line += f". It is at most {2**53:,}. Use NULL for items that were not retrieved"
         if re.search(r"must be a finite number, not -?\d\S*$", line):
             line += TOO_HIGH
-        raise RankqlError(line) from error
+        advice: str = line
+        if fraction := re.search(r"(\w+) must be a whole number from 1, not \d*\.\d+$", line):
+            how = ". If it orders the items, the highest first, pass "
+            advice = advise(line, how, {"score": fraction[1]})
+        raise RankqlError(advice) from error
     except RuntimeError as error:
         if "interrupt" in str(error).lower():
             raise KeyboardInterrupt from error

@@ -85,7 +85,8 @@ def open_yaml(reader: Reader, source: Source) -> Table:
     import yaml
 
     try:
-        data = yaml.safe_load(read_text(file.paths[0]))
+        documents = [*yaml.safe_load_all(read_text(file.paths[0]))]
+        data = documents[0] if len(documents) == 1 else documents
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise file.error(f"cannot be read: {' '.join(str(error).split())}") from error
     require(isinstance(data, list | dict), f"{file.label}: {file.name!r} has no objects")

@@ -17,7 +17,7 @@ from itertools import chain
 import duckdb
 
 from rankql.core.base.column_names import ADD_HEADER
-from rankql.core.base.errors import Question, parse_number
+from rankql.core.base.errors import BY_HAND, Question, parse_number
 from rankql.core.base.writing import HeaderlessPath
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables import files
@@ -202,7 +202,7 @@ def _detect_columns(file: files.File, lines: Sequence[str]) -> tuple[tuple[str, 
             f"{file.label}: cannot read {file.paths[0]!r}: unknown format. Supported: Parquet, "
             f"CSV, JSON and TREC (4 or 6 columns; its first line has {len(first)}), optionally .gz "
             "or .zst",
-            hints=["If it has commas or tabs, call it .csv or .tsv"],
+            hints=[f"If it has commas or tabs, call it .csv or .tsv. Else see {BY_HAND('loop')}"],
             otherwise=f"{ADD_HEADER[0].upper()}{ADD_HEADER[1:]}",
             unnamed=True,
         )

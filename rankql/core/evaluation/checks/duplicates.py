@@ -16,7 +16,7 @@ import polars as pl
 from rankql.core.base import column_names
 from rankql.core.base.arrow import stream_to_polars
 from rankql.core.base.column_names import says
-from rankql.core.base.errors import Call, EqualRows, RankqlError, advise
+from rankql.core.base.errors import BY_HAND, Call, EqualRows, RankqlError, advise
 from rankql.core.base.libraries import library
 from rankql.core.base.writing import expand_glob
 from rankql.core.evaluation.plan.evaluation import Evaluation
@@ -149,7 +149,8 @@ def find_duplicates(
         (table,) = inputs.runs.values()
         label = table.label
         more = describe_separator(evaluation.session, table, column, inputs.qrels)
-        hint = advise(hint, more)
+        see = f". See {BY_HAND('key')}" * more.endswith("=")  # no column was found
+        hint = advise(hint, more, see)
     if source == "qrels" and inputs.qrels:
         hint = describe_key(evaluation.session, inputs.qrels, [*inputs.runs.values()])
         highest = {"rel": f"max({quote_name(inputs.qrels.roles['rel'])})"}
