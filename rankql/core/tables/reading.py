@@ -64,9 +64,9 @@ def read_inputs(session: Session, request: Request) -> Inputs:
     tables = {x: None if data is None else session.table(data, x) for x, data in others}
     runs = opened if isinstance(opened, dict) else {None: opened}
     if "run" in request.once:
-        runs = {x: without_equal_rows(table) for x, table in runs.items()}
+        runs = {x: without_equal_rows(session, table) for x, table in runs.items()}
     if "qrels" in request.once and tables["qrels"]:
-        tables["qrels"] = without_equal_rows(tables["qrels"])
+        tables["qrels"] = without_equal_rows(session, tables["qrels"])
     for table in (*runs.values(), *filter(None, [tables["qrels"]])):
         rules.require_words(table.label, [*table.columns])
     by = dict.fromkeys(itertools.chain(*request.groupings), "by")

@@ -1,11 +1,13 @@
 """Rows that repeat another one in all columns, as logs have them after a delivery at least once."""
 
 import re
+from datetime import date, timedelta
 
 import duckdb
 import polars as pl
 import pytest
 from click.testing import CliRunner
+from polars.testing import assert_frame_equal
 
 import rankql
 from rankql import RankqlError
@@ -189,3 +191,13 @@ def test_the_command_line_and_its_sql_count_equal_rows_once(tmp_path):
     refused = CliRunner().invoke(main, ["eval", run, gold])
     drop_by_duckdb(refused.output, once := str(tmp_path / "once.parquet"))
     assert means(once, GOLD) == means(SHOWN, GOLD)
+
+
+def test_monitor_counts_equal_rows_once():
+    days = [date(2026, 3, 2) + timedelta(i) for i in range(60)]
+    rows = [(f"{d}.{q}", f"v{i}", i, int((q + i) % 4 == 0), d) for d in days for q in range(12)
+            for i in range(1, 4)]  # fmt: skip
+    log = pl.DataFrame(rows, ["query", "item", "pos", "rel", "day"], orient="row")
+    watched = rankql.monitor(again(log, 20), metrics="RR@3")
+    assert_frame_equal(watched.table, rankql.monitor(log, metrics="RR@3").table)
+    assert any(NOTE.format(20) in x for x in watched.notes)

@@ -11,7 +11,7 @@ import polars as pl
 from rankql.core.base.errors import RankqlError, advise
 from rankql.core.base.text import format_count, is_or_are
 from rankql.core.metrics.macros import quote
-from rankql.core.tables.reader import numbers_in_memory
+from rankql.core.tables.reader import Reader, numbers_in_memory
 from rankql.core.tables.tables import FLOATS, Table, is_nan, is_number, is_text, text_number
 
 # The lowest score of float32, which vector indexes give to nothing.
@@ -204,7 +204,7 @@ def share_of_equal_rows(table: Table, system: str | None) -> float:
     return float(table.session.value(f"SELECT {share} FROM ({more})"))
 
 
-def without_equal_rows(table: Table) -> Table:
+def without_equal_rows(session: Reader, table: Table) -> Table:
     """The table in which rows that are equal in all columns count once, in their order."""
     names = ", ".join(map(quote, table.columns))
     rows = f"SELECT {names}, row_number() OVER () AS __rankql_n FROM {table.sql}"
@@ -213,5 +213,5 @@ def without_equal_rows(table: Table) -> Table:
     )
     if more := table.value("count(*)") - once.value("count(*)"):
         equal = f"{format_count(more, 'row')} equal to another one in all columns"
-        table.note(f"{equal} {is_or_are(more)} left out", "equal-rows")
+        session.note(table.label, f"{equal} {is_or_are(more)} left out", "equal-rows")
     return replace(table, sql=once.sql, permanent="", lazy=False) if more else table
