@@ -411,6 +411,9 @@ def comparison_title(comparison: Comparison) -> str:
         return f"Not comparable: {system!r} ranks {ranked:,} of {text.format_queries(most)}"
     means, pairs = (rows.filter(pl.col("metric").is_in(directed)) for rows in (means, pairs))
     seen = alignment.describe_seen(result, systems) if result.meta.seen else ""
+    cutoffs = [x for x in directed if record_of(x).name == record_of(directed[0]).name]
+    if len(cutoffs) > 1:
+        seen += f"; {directed[0]} is the first of {text.join_words(cutoffs)}"
     if len(systems) > 2:
         metric = means["metric"][0]
         of_metric = pairs.filter(metric=metric, slice="all")

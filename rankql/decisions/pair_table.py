@@ -122,3 +122,17 @@ def _decimals(row: Mapping[str, Any]) -> int:
         return same and all(round(x, n) or abs(x) < 1e-12 for x in ends)
 
     return next((n for n in range(count, 12) if agrees(n)), 12)
+
+
+def orient_pairs(rows: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> pl.DataFrame:
+    """The rows of pairs, b - a, by metric and slice."""
+    opposite = {BETTER: WORSE, WORSE: BETTER}
+    turned = rows.with_columns(
+        a="b", b="a", difference=-pl.col("difference"), lo=-pl.col("hi"), hi=-pl.col("lo"),
+        verdict=pl.col("verdict").replace(opposite),
+    )  # fmt: skip
+    order = pl.DataFrame(pairs, ["a", "b"], orient="row").with_row_index("__rankql_pair")
+    both = pl.concat([rows, turned]).join(order, on=["a", "b"])
+    names = (rows[x].unique(maintain_order=True) for x in ("metric", "slice"))
+    places = [pl.col(x.name).replace_strict(x, pl.int_range(len(x), eager=True)) for x in names]
+    return both.sort(*places, "__rankql_pair").drop("__rankql_pair")

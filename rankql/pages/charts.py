@@ -7,6 +7,7 @@ report.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +27,7 @@ from rankql.core.evaluation.plan.meta import compared_value
 from rankql.core.metrics.metric_record import AP_DENOMINATOR
 from rankql.core.metrics.parse import parse_any, resolve_names, value_range
 from rankql.decisions.comparison import CUTOFFS
+from rankql.decisions.pair_table import orient_pairs
 from rankql.decisions.verdict import BETTER, WORSE
 from rankql.diagnostics.min_scores import SHARES
 from rankql.pages.page import read_file
@@ -58,8 +60,10 @@ TITLE = 60
 LABEL = 26
 # Values per query are counted in so many classes.
 BINS = 20
-# The largest number of each that is drawn.
-SLICES, PAIRS, METRICS = 40, 6, 6
+# The largest number of each that is drawn: of pairs all of a few systems, or those of the best one.
+SLICES, PAIRS, METRICS, MOST_PAIRS = 40, 6, 6, 12
+# More lines of values per query hide each other.
+LINES = 3
 # An axis with grid lines.
 GRID = {"grid": True, "titleLimit": HEIGHT, "tickCount": 6}
 CONFIG: Spec = json.loads(read_file("vega/config.json"))
@@ -225,7 +229,8 @@ def draw_distribution(plotted: Plotted, metric: str) -> Spec:
     rows = result.frame().with_columns(compared_value(metric, result.meta))
     key, group = result.meta.query, result.meta.groupings[:1]
     if len(colours) > 1:  # those with a colour of their own
-        parts = {x: rows.filter(system=x) for x in colours if colours[x] != GREY}
+        shown = order_systems(plotted)[:LINES]
+        parts = {x: rows.filter(system=x) for x in colours if x in shown}
     else:
         queries = slice_queries(rows.select(key, *result.meta.by), group)
         parts = {x: rows.filter(pl.col(key).is_in(y)) for x, y in [*queries.items()][len(group) :]}
@@ -280,11 +285,10 @@ def count_slices(comparison: Comparison) -> int:
 def draw_slices(comparison: Comparison, metric: str, pairs: Sequence[tuple[str, str]] = ()) -> Spec:
     """Draw the differences of pairs over all queries and in every slice."""
     pairs = pairs or select_pairs(comparison)
-    chosen = pl.DataFrame(pairs, schema=["a", "b"], orient="row")
     word = pl.col("verdict")
     winner = pl.when(word == BETTER).then("b").when(word == WORSE).then("a").alias("better")
-    frame = comparison.pairs.filter(metric=metric).drop_nulls("difference").with_columns(winner)
-    frame = frame.join(chosen, on=["a", "b"], how="semi", maintain_order="left")
+    frame = orient_pairs(comparison.pairs, pairs).filter(metric=metric).drop_nulls("difference")
+    frame = frame.with_columns(winner)
     ends = [x for name in _COLUMNS[:3] for x in frame[name].drop_nulls().to_list()]
     domain = [min([0.0, *ends]), max([0.0, *ends])]
     grey = {"test": "datum.better === null", "value": GREY}
@@ -294,7 +298,8 @@ def draw_slices(comparison: Comparison, metric: str, pairs: Sequence[tuple[str, 
     split = name = split_slices(comparison)
     title = _title(comparison, metric, *pairs[0])
     if len(pairs) > 1:
-        title, base = f"{metric}: difference", comparison.settings.baseline
+        base = pairs[0][0] if len({a for a, _ in pairs}) == 1 else None
+        title = f"{metric}: difference"
         title += "" if base is None else f" from {shorten_names([base])[base]}"
         short = shorten_names(comparison.systems)
         other, first = (pl.col(name).replace_strict(short) for name in ("b", "a"))
@@ -528,14 +533,16 @@ def make_tooltips(frame: pl.DataFrame) -> list[Spec]:
 
 
 def select_pairs(comparison: Comparison) -> list[tuple[str, str]]:
-    """Return the pairs to draw: with the baseline or, of many, with the best system."""
-    pairs = list(dict.fromkeys(comparison.pairs.select("a", "b").rows()))
-    if len(pairs) <= PAIRS and comparison.settings.baseline is None:
-        return pairs
+    """Return the pairs to draw, each from the better system: all of a few, else those of the best
+    one, or of the baseline.
+    """
+    pairs, base = {*comparison.pairs.select("a", "b").rows()}, comparison.settings.baseline
+    if len(comparison.systems) == 2:
+        return [*pairs]
     order = order_systems(comparison)
-    first = comparison.settings.baseline or order[0]
-    either_way = [pair for name in order for pair in ((first, name), (name, first))]
-    return [pair for pair in either_way if pair in {*pairs}][:PAIRS]
+    chosen = [x for x in itertools.combinations(order, 2) if {x, x[::-1]} & pairs]
+    few = base is None and len(chosen) <= PAIRS
+    return chosen if few else [pair for pair in chosen if pair[0] == order[0]][:MOST_PAIRS]
 
 
 def list_chart_systems(plotted: Plotted) -> list[str]:
@@ -544,18 +551,17 @@ def list_chart_systems(plotted: Plotted) -> list[str]:
 
 
 def order_systems(plotted: Plotted) -> list[str]:
-    """Return the systems by their means of the first metric, best first."""
-    return result_of(plotted).best_first or list_chart_systems(plotted)
+    """Return the baseline, if any, then the systems by their means of the first metric."""
+    base = getattr(getattr(plotted, "settings", None), "baseline", None)
+    best = result_of(plotted).best_first or list_chart_systems(plotted)
+    return [*dict.fromkeys([base, *best] if base else best)]
 
 
 def assign_colours(plotted: Plotted) -> dict[str, str]:
     """Give every system a colour: of many, the baseline and the best; the rest are grey."""
     names = coloured = list_chart_systems(plotted)
     if len(names) > len(PALETTE):
-        settings = getattr(plotted, "settings", None)
-        base = settings and settings.baseline
-        best = [name for name in order_systems(plotted) if name != base]
-        coloured = [*([] if base is None else [base]), *best][: len(PALETTE)]
+        coloured = order_systems(plotted)[: len(PALETTE)]
     colours = dict(zip((name for name in names if name in coloured), PALETTE, strict=False))
     return {name: colours.get(name, GREY) for name in names}
 

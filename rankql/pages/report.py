@@ -25,6 +25,7 @@ from rankql.core.tables.reading import open_runs
 from rankql.core.tables.request import EvaluationOptions
 from rankql.core.tables.session import open_session
 from rankql.decisions.gate import gate_comparison
+from rankql.decisions.pair_table import orient_pairs
 from rankql.diagnostics.explain import EXPLAINED, explain_items
 from rankql.diagnostics.min_scores import FALSE_ABSTENTION, FALSE_ANSWER, min_scores
 from rankql.pages import charts
@@ -32,6 +33,7 @@ from rankql.pages.charts import CONFIG, METRICS, SCHEMA, Spec, select_pairs, sho
 from rankql.pages.page import bundle_vega, read_file, render_page
 
 if TYPE_CHECKING:
+    from rankql.core.evaluation.result.result import Result
     from rankql.decisions.comparison import Comparison
 
 
@@ -95,6 +97,8 @@ def render_report(
     return render_page(title, body, [bundle_vega(), read_file("report.js")])
 
 
+# So many slices are named with their best system.
+SLICES_NAMED = 6
 # The largest numbers of pairs, of queries that lost or gained, of items that moved a query, and of
 # positions of a ranking.
 PAIRS, QUERIES, MOVED, TOP = 3, 5, 8, 10
@@ -219,14 +223,28 @@ def make_means_section(source: ReportSource) -> Section | None:
         return None
     caption = comparison.method.rpartition("; ")[2] if select_pairs(comparison) else ""
     caption = f"{caption[:1].upper()}{caption[1:]}" or comparison.caption
-    blocks = comparison._rendered()
+    blocks, best = comparison._rendered(), _describe_best(comparison.result)
     if len(blocks) == 1:
-        return Section("means", "Means", [replace(blocks[0], title=blocks[0].title or caption)])
+        only = replace(blocks[0], title=blocks[0].title or caption)
+        return Section("means", "Means", [only], reading=best)
     header = blocks[0].rows[0]  # attributes, the number of queries, and systems
     n = header.index("queries")
     rows = [[text.Name(block.title), *block.rows[1][n:]] for block in blocks]
     every = Block([["metric", *header[n:]], *rows], range(1, len(header)), caption)
-    return Section("means", "Means", [every], blocks, "Means by slice")
+    return Section("means", "Means", [every], blocks, "Means by slice", best)
+
+
+def _describe_best(result: Result) -> list[str]:
+    """The system with the best mean of the first metric in each slice, where they differ."""
+    metric, place = result.metrics[0], {x: i for i, x in enumerate(result.best_first)}
+    rows = result.summary.filter(metric=metric).drop_nulls("mean").to_dicts() if place else []
+    sign, best = 1 if result.lower_is_better(metric) else -1, dict[str, str]()
+    for row in sorted(rows, key=lambda x: (sign * x["mean"], place[x["system"]])):
+        best.setdefault(row["slice"], row["system"])
+    if len({*best.values()}) < 2 or "all" not in best:
+        return []
+    named = [f"{best[x]} in {x}" for x in dict.fromkeys(x["slice"] for x in rows) if x != "all"]
+    return [f"Best by {metric}: {best['all']}; {text.join_some(named, SLICES_NAMED)}."]
 
 
 def make_differences_section(source: ReportSource) -> Section | None:
@@ -241,9 +259,7 @@ def make_differences_section(source: ReportSource) -> Section | None:
         section.tables = [replace(x, title=comparison.caption) for x in comparison._rendered()]
     else:
         columns = ["metric", "difference", "lo", "hi", "p_adjusted", "verdict"]
-        chosen = pl.DataFrame(pairs, schema=["a", "b"], orient="row")
-        rows = comparison.pairs.filter(slice="all").join(chosen, on=["a", "b"], how="semi")
-        frame = rows.select(pair, *columns)
+        frame = orient_pairs(comparison.pairs, pairs).filter(slice="all").select(pair, *columns)
         section.tables = [
             make_block(frame.rename({"p_adjusted": "p"}), "Differences over all queries")
         ]
@@ -260,7 +276,8 @@ def make_differences_section(source: ReportSource) -> Section | None:
     if count > (slices := charts.count_slices(comparison)):
         section.notes.append(f"The charts show the first {slices} of {count:,} slices.")
     if (total := comparison.pairs.select("a", "b").n_unique()) > len(pairs):
-        section.notes.append(f"The charts show {len(pairs)} of {total:,} pairs.")
+        which = f"each system against {pairs[0][0]}"
+        section.notes.append(f"The table and charts show {which}: {len(pairs)} of {total:,} pairs.")
     return section
 
 
@@ -290,7 +307,7 @@ def make_queries_section(source: ReportSource) -> Section | None:
     section.reading += ["Each bar is a query, in the colour of the system that does better on it."]
     queries = values[comparison.result.meta.query].unique()
     texts = source.texts.find("query", queries)
-    drawn = itertools.product(metrics, pairs)
+    drawn = itertools.product(metrics, pairs[: charts.PAIRS])
     section.draw([charts.draw_differences(comparison, x, *pair, texts) for x, pair in drawn])
     if (step := charts.count_step(len(queries))) > 1:
         section.reading.append(

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import rankql
+from rankql.decisions.pair_table import orient_pairs
 from rankql.pages import charts
 
 pytestmark = pytest.mark.report
@@ -151,12 +152,38 @@ def test_the_chart_of_ap_by_cutoff_says_why_it_may_fall(metric, falls, options):
 
 
 def test_of_many_pairs_those_of_the_best_system_are_drawn():
-    """Whichever of the two stands first."""
+    """Whichever of the two stands first: the difference is that of the other from the best."""
     runs = {name: run({**OLD, "a": abs(n - 2) + 1}) for n, name in enumerate("uvwxy")}
     compared = rankql.compare(runs, QRELS, "RR")
     pairs, all_pairs = charts.select_pairs(compared), compared.pairs.select("a", "b").rows()
     assert len(all_pairs) == 10 and len(pairs) == 4
-    assert {*pairs} == {pair for pair in all_pairs if "w" in pair}
+    assert {*pairs} == {("w", name) for name in "uvxy"}
+    panel = charts.draw_slices(compared, "RR", pairs)
+    assert panel["title"] == "RR: difference from w"
+    values = [row["difference"] for row in panel["data"]["values"]]
+    means = dict(compared.summary["system", "mean"].rows())
+    assert values == pytest.approx([means[name] - means["w"] for _, name in pairs])
+    assert max(values) <= 0 and [name for _, name in pairs] == compared.result.best_first[1:]
+    rows = orient_pairs(compared.pairs, [x[::-1] for x in pairs])
+    assert rows["difference"].to_list() == pytest.approx([-x for x in values])
+    assert rows["verdict"].to_list() == ["better" if x == "worse" else x for x in orient_pairs(
+        compared.pairs, pairs)["verdict"]]  # fmt: skip
+
+
+def test_values_per_query_of_many_systems_are_those_of_three():
+    runs = {name: run({**OLD, "a": abs(n - 2) + 1}) for n, name in enumerate("uvwxy")}
+    compared = rankql.compare(runs, QRELS, "RR")
+    drawn = {row["name"] for row in charts.draw_distribution(compared, "RR")["data"]["values"]}
+    assert drawn == {*compared.result.best_first[:3]} and "w" in drawn
+
+
+def test_a_title_says_that_the_first_of_several_cutoffs_was_taken():
+    runs = {name: run({**OLD, "a": abs(n - 2) + 1}) for n, name in enumerate("uvwxy")}
+    title = rankql.compare(runs, QRELS, "R@1,2,3").title
+    assert title.startswith("w leads on R@1") and title.endswith(
+        "; R@1 is the first of R@1, R@2 and R@3"
+    )
+    assert "is the first of" not in rankql.compare(runs, QRELS, ["R@1", "RR"]).title
 
 
 def test_titles_of_watched_series_are_lines_that_fit():

@@ -183,7 +183,7 @@ def test_every_metric_is_under_means_and_each_difference_is_headed_by_its_pair(s
         assert all(f"{mean:.4f}" in row for mean in means_of)
         assert f'<caption style="text-align:left">{name}</caption>' in folded
     differences = page.partition('<h2 id="differences-title">')[2].partition("<details>")[0]
-    assert heads.findall(differences) == ["new − old", "新模型 − old"] * len(sliced.metrics)
+    assert heads.findall(differences) == ["新模型 − old", "new − old"] * len(sliced.metrics)
 
 
 @pytest.mark.parametrize("name", ["new", "新模型"])
@@ -398,7 +398,7 @@ def test_a_report_without_defined_metric(tmp_path):
 
 
 def test_what_is_left_out_is_counted(parsed):
-    assert "The charts show 6 of 66 pairs." in parsed["many"].text
+    assert "each system against system 11: 11 of 66 pairs." in parsed["many"].text
     assert "this section shows 12 charts and leaves out 7" in parsed["many"].text
 
 
@@ -506,3 +506,23 @@ def test_type_errors_name_what_there_is(call, message):
     both = rankql.evaluate(runs, qrels, "P@5"), rankql.compare(runs, qrels, "P@5")
     with pytest.raises(TypeError, match=message):
         call(*both)
+
+
+def test_the_best_system_of_each_slice_is_named_where_they_differ(tmp_path):
+    runs, qrels = simulated(["a", "b", "c"])
+    best = {"a": "en", "b": "de"}
+    rows = {
+        name: frame.join(qrels, on=["query", "item"], how="left").select(
+            "query", "item", lang=pl.when(pl.col("query").hash() % 2 == 0).then(pl.lit("en"))
+            .otherwise(pl.lit("de")), rel=pl.col("rel").fill_null(0), noise=pl.col("score"))
+        for name, frame in runs.items()
+    }  # fmt: skip
+    about = rows["a"].select("query", "lang").unique()
+    runs = {
+        name: frame.select("query", "item", score=pl.when(pl.col("lang") == best.get(name, ""))
+            .then("rel").otherwise(-pl.col("rel")) + pl.col("noise") * 1e-6)
+        for name, frame in rows.items()
+    }  # fmt: skip
+    options = {"by": "lang", "attributes": about, "descending": True}
+    page = saved(rankql.compare(runs, qrels, ["nDCG@5"], **options), tmp_path).text
+    assert re.search(r"Best by nDCG@5: [ab]; b in lang=de and a in lang=en\.", page)

@@ -33,6 +33,8 @@ ARROW = (".feather", ".arrow", ".ipc", ".orc")
 YAML = (".yaml", ".yml")
 COMPRESSED = (".gz", ".zst")
 FORMATS = {"parquet": PARQUET, "json": JSON, "arrow": ARROW, "yaml": YAML}
+# How text in UTF-16 begins, half of which are zero bytes.
+UTF16 = (b"\xff\xfe", b"\xfe\xff")
 # The suffixes of files that are no databases.
 DATA = (*PARQUET, *CSV, *JSON, *ARROW, *YAML, ".run", ".trec", ".qrel", ".qrels", ".txt")
 # Quotes of CSV, as in RFC 4180: DuckDB would infer them from the first 20,480 rows. Or none.
@@ -103,7 +105,7 @@ class File:
         """Refuse text with zero bytes, which are no part of an id."""
         for path in (x for x in self.paths if not x.endswith(COMPRESSED)):
             with open(path, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
-                if (place := data.find(b"\0")) >= 0:
+                if (place := data.find(b"\0")) >= 0 and data[:2] not in UTF16:
                     line = data[:place].count(b"\n") + 1
                     raise self.error(f"has zero bytes (line {line:,}). Write or copy it again")
 

@@ -132,14 +132,14 @@ class MeansResult(TableResult):
 
     @property
     def best_first(self) -> list[str]:
-        """The systems by their means of the first metric."""
+        """The systems by their means of the first metric, those of equal means by name."""
         if not self.meta.system:
             return []
         metric = self.metrics[0]
         rows = self.summary.filter(slice="all", metric=metric).drop_nulls("mean")
         means = dict(rows["system", "mean"].rows())
         sign = 1 if self.lower_is_better(metric) else -1
-        return sorted(self.systems, key=lambda name: sign * means.get(name, sign * math.inf))
+        return sorted(self.systems, key=lambda x: (sign * means.get(x, sign * math.inf), x))
 
     @property
     def _is_wide(self) -> bool:
