@@ -111,6 +111,8 @@ class RankqlError(ValueError):
 class EqualRows(RankqlError):
     """Duplicates among which some rows are equal in all columns: these may count once."""
 
+    __module__ = "rankql.errors"
+
     def __init__(self, message: str, source: str) -> None:
         super().__init__(message)
         self.source = source

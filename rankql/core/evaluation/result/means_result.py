@@ -350,7 +350,7 @@ class MeansResult(TableResult):
 
     @name_arguments
     def plot(self, metric: str | None = None) -> Chart:
-        """An altair chart of the means with intervals, of one metric or of all."""
+        """An altair chart of the means, of one metric or of all: .save("means.html") writes it."""
         return draw_chart("plot_means", self, metric)
 
 
