@@ -312,7 +312,10 @@ def test_what_is_no_table_is_named():
         (duckdb.connect().execute("SELECT 1"), r"^run is a connection\. Pass a relation: con\.sql"),
         ([SCORED, SCORED], "every row must be a dict of names and values"),
         (pandas.Index(["a"]), "not Index"),
-        (numpy.array([0.5, 0.2]), r"not ndarray\. See .*#arrays\. Pass pl\.DataFrame\(\{'query': np\.repeat"),
+        (
+            numpy.array([0.5, 0.2]),
+            r"not ndarray\. See .*#arrays\. Pass pl\.DataFrame",
+        ),
     ):
         refused(run, {"q1": ["b"]}, match=message)
 
