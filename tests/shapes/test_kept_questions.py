@@ -425,7 +425,6 @@ OPEN = {
     ],
     "misled": [
         "key: caller and minute",
-        "found: hits",
         "orders: as the truth",
         "stages: fused beside parts",
         "ranges: offsets",
@@ -436,9 +435,6 @@ OPEN = {
         "key: opened at",
         "key: subject and predicate",
         "ranks: two annotators",
-        "split: blanks",
-        "split: bars",
-        "key: lists of a user",
     ],
 }
 

@@ -608,3 +608,24 @@ def test_errors_that_have_no_call_name_the_row_of_the_page():
         with pytest.raises(rankql.RankqlError) as error:
             rankql.evaluate(data, {"a": {"x": 1}}, "RR")
         assert f"docs/by-hand.md#{row}" in str(error.value)
+
+
+@pytest.mark.parametrize("mark", ["; ", ";", " | "])
+def test_an_offered_split_has_no_blanks_of_the_text(mark, tmp_path):
+    """Columns of unknown names; y is second, z is first."""
+    path = tmp_path / "cells.csv"
+    lines = ["ask,wanted,shown", f"a,y{mark}v,x{mark}y", f"b,z,z{mark}x"]
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(rankql.errors.Question) as error:
+        rankql.evaluate(str(path), metrics="RR")
+    assert rankql.evaluate(str(path), metrics="RR", **error.value.calls[0])["RR"] == 0.75
+
+
+def test_candidates_are_offered_as_the_ranking_before_what_was_found():
+    rows = [
+        {"query": "a", "hits_found": ["y"], "candidates": ["x", "y"], "expected": ["y", "w"]},
+        {"query": "b", "hits_found": ["z", "k"], "candidates": ["k", "z"], "expected": ["z", "k"]},
+        {"query": "c", "hits_found": [], "candidates": ["x"], "expected": ["v"]},
+    ]
+    question = asked(rows)
+    assert question.calls[0] == {"item": ["candidates", "expected"]}

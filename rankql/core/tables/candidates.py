@@ -45,6 +45,7 @@ from rankql.core.tables.tables import (
     is_text,
     quote_keyword,
     quote_name,
+    text_number,
 )
 
 # Lists of fractions are not ids.
@@ -225,13 +226,21 @@ def _name_ids(table: Table, by: Sequence[str], *needed: str) -> Table | None:
     return replace(table, roles=ids, named={table.actual_name(x): "" for x in by if table.has(x)})
 
 
+def _numbers_of(table: Table, names: Sequence[str]) -> list[str]:
+    """The columns that have numbers, also as the text of a file."""
+    if not table.text or not names:
+        return [x for x in names if is_number(table.columns[x])]
+    counts = table.row(", ".join(f"count({text_number(x)})" for x in names))
+    return [x for x, count in zip(names, counts, strict=True) if count]
+
+
 def missing_role(
     table: Table, role: str, hints: Sequence[str] = (), unnamed: bool = False
 ) -> RankqlError:
     """The question about a role without a column: which columns may be it, by their types."""
     without_role = table.free_columns(role)
     free = [x for x in table.own_columns if x in without_role and not says(x, "row number")]
-    numbers = [x for x in free if is_number(table.columns[x]) or table.text]
+    numbers = _numbers_of(table, free)
     ids = [x for x in free if is_id(table.columns[x]) and not says(x, "time", "split")]
     if role == "item":
         ids = [x for x in ids if x != table.find("query") and not says(x, "question")]

@@ -26,7 +26,7 @@ from rankql.core.base.errors import Call, RankqlError
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.candidates import is_map
 from rankql.core.tables.ids import Ids
-from rankql.core.tables.tables import Table, id_text, is_text
+from rankql.core.tables.tables import Table, id_text, is_text, quote_name
 from rankql.shapes.choose.cells import SEPARATORS, split_cell
 from rankql.shapes.choose.paths import find_paths, spell, write_ids
 
@@ -254,7 +254,8 @@ def _read_cells(table: Table, name: str) -> Iterator[tuple[Ids, str]]:
     for n, occurs in enumerate(found, 1):
         if occurs and (longest or 0) < 500:
             mark = SEPARATORS[n]
-            spelled = f"string_split({name}, {mark!r})"
+            pattern = f" *[{mark}] *"
+            spelled = f"regexp_split_to_array({quote_name(name)}, {literal(pattern)})"
             values = split_cell(name, n)
             yield Ids(name, "x_", column=name, values=values, kind="VARCHAR"), spelled
 
@@ -324,7 +325,7 @@ def _rank(run: list[_Field], qrels: list[_Field], listed: bool) -> list[_Pair]:
         if (not listed or (x.path.values and _column(x) != _column(y)))
         and list_side(x.path.name) != "qrels"
         and list_side(y.path.name) != "run"
-        and not (says(y.path.name, "not relevant") or says(x.path.name, "not relevant"))
+        and not (says(y.path.name, "not relevant") or says(x.path.name, "against"))
         and (listed or x.path.values or y.path.values)
         and not (x.path.name[:1] == "[" and y.path.name in x.path.name)
         and _hits([x], [y])[0]

@@ -62,7 +62,7 @@ def name_by_structure(run: Table, qrels: Table | None, options: Mapping[str, Any
     tries = [(None, one), *((x, one) for x in words), (None, two)]
     tries += [(x, one) for x in rankers if x not in words]
     found: list[tuple[Any, Call]] = []
-    for ranker, keys in [(system, one)] if system else tries:
+    for turn, (ranker, keys) in enumerate([(system, one)] if system else tries):
         for key in keys:
             if not makes_sense({"query": [*key]}) or ranker in key:
                 continue
@@ -77,11 +77,11 @@ def name_by_structure(run: Table, qrels: Table | None, options: Mapping[str, Any
                 name = key[0] if len(key) == 1 else [*key]
                 values = {"query": name, "item": own, "pos": at, "system": ranker}
                 call = {x: y for x, y in values.items() if y and y != known[x]}
-                found.append(((place is None, _spread(run, key)), call))
-        if found and (not numbers or any(not placeless for (placeless, _), _ in found)):
+                found.append(((place is None, turn, _spread(run, key)), call))
+        if found and (not numbers or any(not placeless for (placeless, *_), _ in found)):
             break
     found.sort(key=lambda x: x[0])
-    return [call for (placeless, _), call in found if placeless == found[0][0][0]]
+    return [call for (placeless, *_), call in found if placeless == found[0][0][0]]
 
 
 def known_columns(table: Table, options: Mapping[str, Any]) -> dict[str, Any]:
