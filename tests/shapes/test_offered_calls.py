@@ -8,6 +8,7 @@ import re
 from math import log2
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -629,3 +630,21 @@ def test_candidates_are_offered_as_the_ranking_before_what_was_found():
     ]
     question = asked(rows)
     assert question.calls[0] == {"item": ["candidates", "expected"]}
+
+
+WIDE = pd.DataFrame({"song": ["s1", "s2"], "folk": [0.9, 0.2], "rock": [0.7, 0.3]})
+ROWS_OF_PAGE = {
+    "columns": (pl.DataFrame({"a": ["x"], "b": ["y"], "c": ["z"]}), {"q": ["x"]}),
+    "wide-frame": (WIDE, WIDE.assign(folk=[0, 1], rock=[1, 0])),
+    "map": ([{"task": "t", "pred": [3, 1], "output": [0.0, 0.5, 1.0]}], None),
+    "sql-list": ([{"a": "t", "shown": ["x", "y"], "seen": ["z", "v"]}], None),
+    "objects": ([{"a": "t", "shown": [{"u": "x", "v": "y"}]}], {"q": ["x"]}),
+}
+
+
+@pytest.mark.parametrize("row", ROWS_OF_PAGE)
+def test_a_question_without_a_call_ends_with_the_row_of_the_page(row):
+    run, qrels = ROWS_OF_PAGE[row]
+    with pytest.raises(rankql.errors.Question) as error:
+        rankql.evaluate(run, qrels, "nDCG@10")
+    assert not error.value.calls and f"docs/by-hand.md#{row}\n" in f"{error.value}\n"

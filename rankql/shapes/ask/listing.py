@@ -10,7 +10,7 @@ from rankql.core.base.errors import Question
 from rankql.core.base.layout import ListedColumn
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.session import Session
-from rankql.core.tables.tables import OF_OBJECTS, Table, is_nested
+from rankql.core.tables.tables import FRACTIONS, OF_OBJECTS, Table, is_nested, is_number
 from rankql.shapes.choose.paths import find_paths, write_ids
 
 # Lines of all tables, and the rows of each in which values are sought.
@@ -58,8 +58,13 @@ def _row_of(question: Question, tables: Sequence[Table]) -> str:
     kinds = [kind for table in tables for kind in table.columns.values()]
     if any(x.startswith("STRUCT(") for x in kinds):
         return "objects"
+    if any(x.startswith(FRACTIONS) and x.endswith("]") for x in kinds):
+        return "map"  # grades beside ids
     if any(map(is_nested, kinds)):
         return "sql-list"
+    numbers = [{x for x, kind in t.columns.items() if is_number(kind)} for t in tables]
+    if len(tables) == 2 and len(numbers[0]) > 1 and numbers[0] == numbers[1]:
+        return "wide-frame"
     if question.open:
         return "words"
     return {"rel": "condition", "score": "row-order"}.get("".join(question.blanks), "columns")

@@ -14,7 +14,6 @@ from rankql.core.base.column_names import (
     is_part,
     level_of,
     list_side,
-    names_part_of_key,
     says,
     squash,
     words_of,
@@ -30,7 +29,10 @@ from rankql.shapes.doubts.sample import Pair, Reading
 
 # Of predictions beside a place, more than this share of queries may be of another order by merit.
 _FEW = 0.1
-# Names of what documents have too.
+# Names of what has a ranking of its own in each query, of what may have, and of what documents
+# have too.
+_STEPS = {x + y for x in ("turn", "session", "step") for y in ("", "id", "number", "no")}
+_DAYS = {"date", "day"}
 _SLICES = {"lang", "language", "locale", "subset", "dataset", "split", "market"}
 
 
@@ -40,7 +42,8 @@ def shared_column(pair: Pair) -> Iterator[str]:
     if qrels is None or pair.is_one_table or run.table.lists or "query" in pair.named:
         return
     theirs = {squash(x): x for x in qrels.free}
-    names = {x: theirs[squash(x)] for x in run.free if squash(x) in theirs}
+    known = _STEPS | _DAYS | _SLICES
+    names = {x: theirs[squash(x)] for x in run.free if squash(x) in known and squash(x) in theirs}
     names = {x: y for x, y in names.items() if _splits_queries(pair, x, y)}
     if not names:
         return
@@ -58,8 +61,8 @@ def shared_column(pair: Pair) -> Iterator[str]:
 def _splits_queries(pair: Pair, name: str, other: str) -> bool:
     """Has a query several values in both tables, each with judgments and mostly several rows?
 
-    Judged pairs have their values in the run too. Places must start again at 1. If there are none,
-    an item must stand under two values, unless the name says that it is a turn or a session.
+    Judged pairs have their values in the run too. Places must start again at 1, and of days, an
+    item must stand under two.
     """
     run, qrels = pair.run, pair.qrels
     assert qrels
@@ -71,13 +74,11 @@ def _splits_queries(pair: Pair, name: str, other: str) -> bool:
         f"{x.table.number('pos') if 'pos' in x.table.roles else 1} AS p FROM {x.rows})"
         for x, sql, _ in values
     )
-    placed, is_slice = "pos" in run.table.roles, squash(name) in _SLICES
-    says_part = is_slice or (names_part_of_key(name, "BIGINT") and not says(name, "time", "id"))
     several = "SELECT max(n) > 1 FROM (SELECT count(DISTINCT v) AS n FROM {} GROUP BY {})".format
     groups = f"SELECT q, v, count(*) AS n, min(p) AS first FROM {mine} SEMI JOIN {theirs} USING (q)"
     groups = f"({groups} GROUP BY q, v)"
     sql = f"""SELECT ({several(mine, "q")}) AND ({several(theirs, "q")})
-        AND ({"true" if placed or says_part else several(mine, "q, i")})
+        AND ({several(mine, "i") if squash(name) in _DAYS else "true"})
         AND NOT EXISTS (FROM {theirs} SEMI JOIN (SELECT q, i FROM {mine}) USING (q, i)
             ANTI JOIN {mine} USING (q, i, v))
         AND (SELECT avg(CAST(n > 1 AS INT)) > 0.5 AND max(first) = 1 AND bool_and((q, v) IN
