@@ -462,7 +462,7 @@ def test_ends_in_tokens_are_noted(name, each, noted):
     ]  # fmt: skip
     run = pl.DataFrame(rows, ["query", "doc_id", "chunk_id", *SPAN, "score", name], orient="row")
     run = run.with_columns(pl.when(pl.col("doc_id") != "g").then(name))
-    said = f"end before half of their text ({name}): are start, end counted in tokens?"
+    said = f"of less than half of their text ({name}): are start, end counted in tokens?"
     result = evaluate(run, TRUTH.with_columns(pl.lit("d").alias("doc_id")))
     assert any(said in x for x in result.notes) == noted
     chunks = run.drop("query", "score").unique(maintain_order=True)
@@ -470,3 +470,22 @@ def test_ends_in_tokens_are_noted(name, each, noted):
         warnings.simplefilter("always")
         rankql.span_judgments(chunks, TRUTH)
     assert any(said in str(x.message) for x in found) == noted
+
+
+@pytest.mark.parametrize(
+    ("chunks", "texts", "noted"),
+    [
+        ([(0, 200), (40, 240), (80, 280), (120, 320)], [200] * 4, False),  # they overlap
+        ([(0, 100), (100, 200)], [1000, 1000], False),  # the text of the document
+        ([(0, 50), (40, 90), (80, 130)], [200] * 3, True),
+        ([(900, 950)], [200], True),  # one chunk, after the end of its text
+    ],
+)
+def test_chunks_that_overlap_or_have_the_whole_text_are_not_in_tokens(chunks, texts, noted):
+    rows = [
+        ("a", d, start, end, -i, (d if size == 1000 else f"{d}{i}").ljust(size, "x"))
+        for d in "de" for i, ((start, end), size) in enumerate(zip(chunks, texts, strict=True))
+    ]  # fmt: skip
+    run = pl.DataFrame(rows, ["query", "doc_id", *SPAN, "score", "text"], orient="row")
+    result = evaluate(run, TRUTH.with_columns(pl.lit("d").alias("doc_id")))
+    assert any("counted in tokens" in x for x in result.notes) == noted

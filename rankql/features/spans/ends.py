@@ -187,17 +187,23 @@ def add_ends(table: Table, named: tuple[str, ...], options: Mapping[str, Any]) -
 
 
 def describe_tokens(table: Table, document: str) -> str:
-    """A note if ends are small for the text of the chunks of most documents, as tokens are."""
+    """A note if chunks are short for their text in most documents, as those in tokens are.
+
+    Where one text has all ends, it may be that of the document.
+    """
     text = find_name([x for x in table.columns if is_text(table.columns[x])], _TEXTS)
     if text is None or not table.has(document):
         return ""
-    fields = f"{quote(document)} AS d, {quote(text)} AS t, max({END}) AS e"
-    texts = f"(SELECT {fields} FROM {table.sql} WHERE {quote(text)} IS NOT NULL GROUP BY d, t)"
-    each = f"SELECT 2 * max(e) < sum(length(t)) AS small FROM {texts} GROUP BY d"
-    count, total = table.session.row(f"SELECT count(*) FILTER (small), count(*) FROM ({each})")
+    each = quote(text)
+    own = f"count(DISTINCT {each}) > 1 OR max({END}) > max(length({each}))"
+    small = f"CASE WHEN {own} THEN 2 * sum({END} - {START}) < sum(length({each})) END AS small"
+    chunks = f"SELECT DISTINCT {quote(document)} AS d, {each}, {START}, {END} FROM {table.sql}"
+    chunks += f" WHERE {each} IS NOT NULL AND {END} - {START} IS NOT NULL"
+    rows = f"SELECT {small} FROM ({chunks}) GROUP BY d"
+    count, total = table.session.row(f"SELECT count(*) FILTER (small), count(small) FROM ({rows})")
     ends = f"are {table.context['span']} counted in tokens? Spans are counted in characters"
-    small = f"{count:,} of {format_count(total, 'document')} end before half of their text ({text})"
-    return f"{small}: {ends}" if 2 * count > total else ""
+    half = f"{count:,} of {format_count(total, 'document')} have chunks of less than half of their "
+    return f"{half}text ({text}): {ends}" if 2 * count > total else ""
 
 
 def _find_ends(columns: Iterable[str], named: Sequence[str]) -> tuple[str, ...]:
