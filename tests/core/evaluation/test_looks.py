@@ -240,9 +240,10 @@ def short_lists(run, metrics="R@10"):
     ("run", "metrics", "words"),
     [
         (lists(5), "R@10", "7 of 20 queries of the run have at most half of 10 items, 0 of them"),
-        (lists(0), ["RR", "R@5", "R@20"], "7 of 20 queries of the run have at most half of 20"),
-        (lists(0), "R@10", "7 of 20 queries of the run have at most half of 10 items, 7 of them"),
+        (lists(1), ["RR", "R@5", "R@20"], "7 of 20 queries of the run have at most half of 20"),
+        (lists(5) | {"q1": {}}, "R@10", "8 of 20 queries of the run have at most half of 10 item"),
         ({"a": lists(2, 40), "b": lists(40, 40)}, "P@20", "7 of 20 queries of run 'a' have at m"),
+        (lists(0), "R@10", ""),  # missing, as another note says
         (lists(6), "R@10", ""),  # more than half
         (lists(5), "RR", ""),
         (lists(5, at=20), "R@10", ""),  # one of 20
@@ -255,6 +256,14 @@ def test_many_short_lists_are_noted(run, metrics, words):
     notes = short_lists(run, metrics)
     assert bool(notes) == bool(words)
     assert all(words in x for x in notes)
+
+
+def test_short_lists_of_queries_that_are_not_judged_are_not_noted():
+    run = lists(12) | {f"u{n}": {"d1": 1.0} for n in range(9)}
+    qrels = {q: ["d1", "d11"] for q in lists(12)}
+    counted = rankql.evaluate(run, qrels, "R@10", unjudged_queries="count")
+    assert "9 of 29 queries of the run have at most half of 10 items" in str(counted)
+    assert "at most half" not in str(rankql.evaluate(run, qrels, "R@10"))
 
 
 @pytest.mark.parametrize("system", [None, "a"])

@@ -180,11 +180,13 @@ class Evidence:
 
     def count_items(self, k: int) -> list[tuple[str | None, int, int, int]]:
         """Of each system, the queries with few items, those with none, and all: for `check` with
-        fewer than k, else with at most half of k, as counters say.
+        fewer than k, else with at most half of k, as counters say of the queries that count.
         """
         inputs = self.evaluation.inputs
         if self.causes:
             frame = self.causes.reduction.frame
+            if inputs.qrels and inputs.unjudged_queries != "count":
+                frame = frame.filter(pl.col("judged").is_not_null())
             n, name = pl.col("placed").fill_null(0), pl.lit(None, pl.String).alias("system")
             groups = frame.group_by(pl.col("system") if inputs.many else name)
             counts = groups.agg((2 * n <= k).sum(), none=(n == 0).sum(), all=pl.len())

@@ -88,7 +88,8 @@ def _short_lists(evidence: Evidence) -> Iterable[Facts]:
         return
     for system, count, none, total in evidence.count_items(k):
         most = longest.get(system, 0)
-        much = total >= _LONG and count * _LONG >= total and most >= _LONG and 2 * most > k
+        short = count - none  # missing queries have a note of their own
+        much = total >= _LONG and short * _LONG >= total and most >= _LONG and 2 * most > k
         if count and (much or not evidence.causes):
             yield {"system": system, "count": count, "none": none, "total": total, "k": k}
 
