@@ -66,6 +66,7 @@ from rankql.core.tables.tables import (
 from rankql.features.combine import require_one_row_per_query
 from rankql.shapes.choose.cells import unpack_objects
 from rankql.shapes.choose.choice import find_system
+from rankql.shapes.open.plain import unwrap
 
 Direction = bool | Mapping[str, bool] | None
 # A row per query and system, and notes.
@@ -127,7 +128,7 @@ def read_values(
     if result is None:
         with open_session(con, table) as session:
             rows = session.table(table, VALUES)
-            rows = replace(rows, nan=rows.nan or isinstance(table, list | Mapping)).with_undefined()
+            rows = replace(rows, nan=rows.nan or isinstance(table, list | Mapping))
             result = _read(session, rows, query, names, system)
     return ask_first_ranks(result) if names is None else result
 
@@ -147,7 +148,8 @@ def _as_rows(data: Any, query: str | None) -> Any:
         lengths = {*map(len, data.values())}
         flat = not any(isinstance(y, list | tuple | dict) for x in data.values() for y in x)
         numbers = any(isinstance(y, float) for x in data.values() for y in x)
-        return pl.DataFrame({**data}) if len(lengths) == 1 and flat and numbers else data
+        columns = len(lengths) == 1 and flat and numbers
+        return pl.DataFrame({**data}).fill_nan(None) if columns else data
     return rows or data
 
 
@@ -235,7 +237,7 @@ def _read(
 ) -> Result:
     """The values of a table with one row per query, as a result."""
     objects = {x for x, kind in table.columns.items() if fields_of(kind)}
-    table = unpack_objects(table)
+    table = unpack_objects(table).with_undefined()
     known = (*ROLES["query"], *_INPUTS, *TIMES)
     key = query if query is not None else find_name(table.columns, known)
     if key is None:
@@ -313,7 +315,7 @@ def _read(
 
 def _is_measured(name: str) -> bool:
     """Is a flag the value of a metric by its name, such as a hit, and no attribute?"""
-    return parse.is_metric(name) or says(name, "flag")
+    return parse.is_metric(name.rpartition(".")[2]) or says(name, "flag")
 
 
 def _may_name_systems(name: str) -> bool:
@@ -480,7 +482,8 @@ def _read_dict(data: Mapping[Any, Any]) -> Printed | None:
     if not any(parse.is_metric(key) for key in (*names, *data) if isinstance(key, str)):
         return None
     if any(isinstance(x, str) for each in inner for x in each.values()) and not around:
-        return pl.DataFrame([{"query": str(q), **x} for q, x in data.items()]), []
+        named = [{"query": str(q), **x} for q, x in data.items()]
+        return pl.DataFrame(named, infer_schema_length=None).fill_nan(None), []
     if within == around:
         make = "read_values(pl.DataFrame([{'query': q, 'metric': m, 'value': x} for"
         raise RankqlError(
@@ -489,9 +492,15 @@ def _read_dict(data: Mapping[Any, Any]) -> Printed | None:
             f"{make} m, of in data.items() for q, x in of.items()]))"
         )
     rows = [(b, a, x) if around else (a, b, x) for a, of in data.items() for b, x in of.items()]
-    texts = [tuple(map(str, row)) for row in rows]
+    texts = [(str(a), str(b), _number_text(x)) for a, b, x in rows]
     frame = pl.DataFrame(texts, ["query", "metric", "value"], orient="row")
     return _widen(frame, [], "values")
+
+
+def _number_text(value: Any) -> str | None:
+    """A number as text: a flag is 0 or 1, and NaN is undefined."""
+    value = unwrap(value)
+    return None if value != value else str(int(value) if isinstance(value, bool) else value)
 
 
 def _has_dicts(data: Mapping[Any, Any]) -> bool:

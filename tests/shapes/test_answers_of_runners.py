@@ -192,3 +192,21 @@ def test_values_of_a_runner():
     assert result.metrics == ["rr", "hit"]
     assert "attributes = (score_both, premium)" in str(result)
     assert rankql.read_values(rows, metrics="premium")["premium"] == 0.5
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {x["query"]: {y: x[y] for y in ("rr", "hit")} for x in VALUES},
+        {y: {x["query"]: x[y] for x in VALUES} for y in ("rr", "hit")},
+        {x["query"]: {"rr": x["rr"], "hit": x["hit"], "kind": "a"} for x in VALUES},
+        {y: [x[y] for x in VALUES] for y in VALUES[0]},
+        [{"query": x["query"], "scores": x} for x in VALUES],
+    ],
+)
+def test_values_of_a_runner_in_dicts(data):
+    """Flags and NaN are read as they are in rows."""
+    result = rankql.read_values(data)
+    rr, hit = (next(x for x in result.metrics if x.endswith(y)) for y in ("rr", "hit"))
+    assert (result[rr], result[hit]) == (1.0, 0.5)
+    assert result.frame()[rr].null_count() == 1
