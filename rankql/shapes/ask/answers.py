@@ -320,6 +320,8 @@ def headers_call(request: Request) -> list[Call]:
     rows = [_read(x) for x in (request.run, request.qrels)]
     if not rows[0] or len(rows[0][0]) not in (2, 3):
         return []
+    if len(rows[0][0]) == 2 and not any(parse_number(x) is not None for x in rows[0][0]):
+        return []  # the first line may be names
     names, more = ["query", "item", "score"][: len(rows[0][0])], {}
     if len(names) == 3 and _counts_from_zero(rows[0]):
         names, more = ["query", "item", "rank"], {"pos": "rank + 1"}
