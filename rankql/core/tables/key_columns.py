@@ -68,7 +68,9 @@ def tell_apart(
         of_key: Call = {"query": [*names, *parts] if first else [*parts, *names]}
         texts = [_as_text(table, x) for x in names]
         own: Call = {"system": texts[0] if len(texts) == 1 else texts}
-        if system or not shared.isdisjoint(names) or ((first or not unit) and not look.dense):
+        if not unit and look.is_row and len(names) > 1:
+            calls.append({"query": [*names]})  # whatever the text of the question is
+        elif system or not shared.isdisjoint(names) or ((first or not unit) and not look.dense):
             calls.append(of_key)
         elif all(says(x, "system") or is_called(x, _DEPTHS) for x in names):
             calls.insert(0, own)
