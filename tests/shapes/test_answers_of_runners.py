@@ -39,6 +39,13 @@ def test_grades_of_several_ids_are_grades():
     assert result["RR"] == 0 and "is an id" not in str(result)
 
 
+@pytest.mark.parametrize("ids", [("1", "7"), (1, 7)])
+def test_the_number_of_an_item_is_no_field(ids):
+    """No item is found, as may be true of one query: its grade is an id of the run by chance."""
+    result = rankql.evaluate({"a": [ids[0]]}, {"a": {ids[1]: 1}}, "RR")
+    assert result["RR"] == 0 and "is an id" not in str(result)
+
+
 def in_fields(field, ids, second):
     """A list of ids per field, as flexsearch returns them: 0 or 1 of two queries is found first."""
     parts = {"tea": (["a", "b"], ["b", "c"]), "jug": (["d"], ["a", "e"])}

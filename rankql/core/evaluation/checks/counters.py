@@ -254,7 +254,8 @@ def describe_grades(evaluation: Evaluation) -> list[str]:
     assert qrels
     if qrels.shape != "map":
         return []
-    fields = "SELECT count(DISTINCT item) = 1 FROM qrels"
+    number = "TRY_CAST(min(item) AS DOUBLE)"  # an id, and no name of a field
+    fields = f"SELECT count(DISTINCT item) = 1 AND {number} IS NULL FROM qrels"
     same = "run.query = qrels.query AND TRY_CAST(run.item AS DOUBLE) = qrels.rel"
     sql = f"SELECT ({fields}), min(run.item) FROM run JOIN qrels ON {same}"
     ((one, item),) = evaluation.run_sql(sql)
