@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import rankql
+from rankql.errors import Question
 from support.reading import asked, read, refused
 
 # lunr: ids are texts of numbers, as grades are.
@@ -79,6 +80,38 @@ def test_a_dict_of_lists_in_objects_of_lists(names):
         run = [{"query": q, "retrieved": x} for q, x in run.items()]
         error = asked(run, GOLD)
     assert [round(read(run, GOLD, **x)["RR"], 4) for x in error.calls] == [0.25, 0.75, 0.4167]
+
+
+@pytest.mark.parametrize("ids", ["ids", "hits"])
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_lists_in_objects_are_whole_where_all_are_full(ids, size):
+    """Each field has as many ids. No call keeps one of each, or compares them with themselves."""
+    rows = [
+        {"id": i, "groups": [{"f": f, ids: [f"d{n + i + j}" for n in range(size)]}
+                             for j, f in enumerate(("title", "body"))], "gold": [f"d{i + 1}"]}
+        for i in range(12)
+    ]  # fmt: skip
+    calls = asked(rows).calls
+    assert [read(rows, **x)["RR"] for x in calls] == [0.5, 1.0, 0.5]
+    assert calls[-1]["item"] == [f"groups.{ids}", "gold"]
+
+
+def test_pairs_in_objects_are_not_lists():
+    rows = [{"id": i, "hits": [{"at": [f"d{i}", f"p{i}"]}], "gold": [f"d{i}"]} for i in range(9)]
+    calls = asked(rows).calls
+    assert {"item": ["hits.at[1]", "gold"]} in calls
+    assert all(x["item"][1] == "gold" for x in calls)
+
+
+def test_texts_of_a_label_beside_an_item_may_be_ids():
+    run = pl.DataFrame(
+        {"item": ["x", "y"], "neighbours": [["y", "z"], ["x", "w"]], "label": ["z", "w"]}
+    )
+    with pytest.raises(Question) as question:
+        rankql.evaluate(run, metrics="RR")
+    (call,) = question.value.calls
+    assert call == {"item": ["neighbours", "label"]}
+    assert read(run, **call)["RR"] == 0.5
 
 
 def cases(scores, name="scores"):

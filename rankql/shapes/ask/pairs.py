@@ -87,8 +87,6 @@ def find_pairs(
             names = [_spell(mine), _spell(theirs)]
             call: Call = {"item": names[0] if names[0] == names[1] else names}
             if mine[0].groups:  # lists in the objects of a list
-                if mine[0].path.name.startswith(f"{theirs[0].path.column or ' '}."):
-                    continue  # what is beside them is no other side
                 calls += ({**x, "item": [x["item"], names[1]]} for x in _of_objects(run, mine[0]))
                 continue
             groups = {"groups": "any"} if theirs[0].groups else {}
@@ -192,8 +190,8 @@ def _is_no_id(name: str, kind: str, listed: bool = False) -> bool:
 def _fields(table: Table, key: str) -> list[_Field]:
     """The ids of each path of a table, by query; without one, by row."""
     # Beside items, grades are no ids, whatever their numbers are; nor is the query of a row.
-    taken = {key, *(table.known("rel") if table.known("item") else ())}
-    taken |= set() if key else {*table.known("query")[:1]}
+    grades = table.known("rel") if table.known("item") else ()
+    taken = {key} if key else {*table.known("query")[:1]}
     paths = [
         (x, x.name)
         for x in find_paths(table).values()
@@ -222,22 +220,30 @@ def _fields(table: Table, key: str) -> list[_Field]:
         flags = field.every <= {"0", "1", "true", "false"} and not _is_place(field)
         fractions = any(re.fullmatch(r"-?\d*[.]\d+(e-?\d+)?", x) for x in field.every)
         long = fractions or sum(map(len, field.every)) > 60 * len(field.every)
-        if field.every and not flags and not long:
+        graded = path.name in grades and _has_numbers(field)
+        if field.every and not flags and not long and not graded:
             found.append(field)
     every = {x.path.name: x for x in found}
     parts = {x.path.name: re.fullmatch(r"(.*)\[\d\]", x.path.name) for x in found}
     groups = {
         part[1] for name, part in parts.items()
-        if part and part[1] in every and _differ_in_length(every[part[1]], every[name])
+        if part and name.endswith("[1]") and part[1] in every
+        and _are_lists(every[part[1]], every[name], every.get(f"{part[1]}[2]"))
     }  # fmt: skip
     kept = [x for x in found if not (part := parts[x.path.name]) or part[1] not in groups]
     return [x._replace(groups=x.path.name in groups) for x in kept]
 
 
-def _differ_in_length(inner: _Field, part: _Field) -> bool:
-    """Have the lists in a list several lengths or one id each, unlike pairs?"""
-    sizes = {len(inner.ids[x]) / max(len(ids), 1) for x, ids in part.ids.items()}
-    return len(sizes) > 1 or sizes == {1}
+def _are_lists(inner: _Field, first: _Field, second: _Field | None) -> bool:
+    """Have the lists in a list several lengths or one id each, unlike pairs? If they are in
+    objects, longer ones are lists too, and those with a text in both places.
+    """
+    sizes = {len(inner.ids[x]) / max(len(ids), 1) for x, ids in first.ids.items()}
+    if len(sizes) > 1 or sizes == {1}:
+        return True
+    in_objects = first.path.column != inner.path.column
+    both = first.every & second.every if second and not _has_numbers(inner) else ()
+    return in_objects and (sizes != {2} or bool(both))
 
 
 def _read_cells(table: Table, name: str) -> Iterator[tuple[Ids, str]]:
@@ -322,7 +328,7 @@ def _rank(run: list[_Field], qrels: list[_Field], listed: bool) -> list[_Pair]:
     pairs = [
         (x, y)
         for x, y in product(run, qrels)
-        if (not listed or (x.path.values and _column(x) != _column(y)))
+        if (not listed or (x.path.values and not _are_one_list(x, y)))
         and list_side(x.path.name) != "qrels"
         and list_side(y.path.name) != "run"
         and not (says(y.path.name, "not relevant") or says(x.path.name, "against"))
@@ -394,8 +400,10 @@ def _is_place(field: _Field) -> bool:
     )
 
 
-def _column(field: _Field) -> str:
-    return field.path.column or field.path.name
+def _are_one_list(one: _Field, other: _Field) -> bool:
+    """Are both in one list, or is the list of one in the objects of that of the other?"""
+    a, b = (f"{x.path.column or x.path.name}." for x in (one, other))
+    return a.startswith(b) or b.startswith(a)
 
 
 def _spell(fields: Sequence[_Field]) -> str:
