@@ -201,3 +201,15 @@ def test_monitor_counts_equal_rows_once():
     watched = rankql.monitor(again(log, 20), metrics="RR@3")
     assert_frame_equal(watched.table, rankql.monitor(log, metrics="RR@3").table)
     assert any(NOTE.format(20) in x for x in watched.notes)
+
+
+@pytest.mark.parametrize("name", ["revenue", "quantity", "dwell_seconds"])
+def test_equal_amounts_are_not_repeated(name):
+    """Two purchases of one price are two: the caller decides, and the offered call adds them up."""
+    bought = again(GOLD).rename({"rel": name})
+    with pytest.raises(rankql.errors.Question, match="qrels has duplicates") as question:
+        means(SHOWN, bought, rel=name)
+    (call,) = question.value.calls
+    assert call == {"rel": f"sum({name})"}
+    added = bought.group_by("query", "item").agg(pl.sum(name).alias("rel"))
+    assert means(SHOWN, bought, **call) == pytest.approx(means(SHOWN, added))

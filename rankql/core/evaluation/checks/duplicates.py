@@ -15,7 +15,7 @@ import polars as pl
 
 from rankql.core.base import column_names
 from rankql.core.base.arrow import stream_to_polars
-from rankql.core.base.column_names import says
+from rankql.core.base.column_names import number_kind, says
 from rankql.core.base.errors import BY_HAND, Call, EqualRows, RankqlError, advise
 from rankql.core.base.libraries import library
 from rankql.core.base.writing import expand_glob
@@ -156,6 +156,8 @@ def find_duplicates(
         highest = {"rel": f"max({quote_name(inputs.qrels.roles['rel'])})"}
         if who := column_names.find_name(inputs.qrels.own_columns, column_names.ANNOTATORS):
             hint = advise(hint, ", or pass ", highest, f", the highest of every {who}")
+        elif not hint and _has_amounts(inputs.qrels):
+            hint = advise(", or pass ", {"rel": f"sum({quote_name(inputs.qrels.roles['rel'])})"})
         elif not hint and _differ(evaluation):
             hint = advise(", or pass ", highest, " for the highest grade of each")
     if share > MOST_EQUAL and session.reads_values:
@@ -182,12 +184,18 @@ def find_equal_rows(session: Session, inputs: Inputs, once: Iterable[str], sourc
     """
     tables = [*inputs.runs.values()] if source == "run" else inputs.judging
     amounts = any(split_aggregate(x.roles.get("rel", ""))[0] for x in tables)
+    amounts = amounts or (source == "qrels" and _has_amounts(inputs.qrels))
     if source in once or not session.opened or inputs.numbered or amounts:
         return 0.0
     runs, others = session.opened
     opened = [*runs.values()] if source == "run" else [others["qrels"]]
     named = all("item" in x.roles for x in tables)
     return max(share_of_equal_rows(x, inputs.system) for x in opened if x) if named else 0.0
+
+
+def _has_amounts(qrels: Table | None) -> bool:
+    """Are the grades clicks or purchases by their name, of which two equal rows are two?"""
+    return qrels is not None and number_kind(qrels.roles.get("rel", "")) == "amount"
 
 
 def _describe_drop(session: Session, data: object, name: str) -> str:
