@@ -479,7 +479,7 @@ def _add_numbers(table: Table, ids: Ids, names: Sequence[str], other: str | None
     if not fit and ((shared and any(others)) or (more and says(name, "grade list"))):
         return ids  # grades of more ids are judgments
     require(fit, f"{table.label}: {name} has other ids or another number of values than "
-            f"{ids.name}. Write one number for each of its ids")  # fmt: skip
+            f"{ids.name}. Write one number for each of its ids, or leave it out")  # fmt: skip
     if shared and any(others) and len(names) > 1:
         text = f"{table.label}: {name} may be the grades or the scores, because both lists have as "
         raise Question(f"{text}many ids", [{"rel": name}, {"score": name}])

@@ -403,7 +403,7 @@ REFUSED = {
         "several rows for query 'red'.* Pass one of: query='id' query="),
     **{f"too few grades of other ids: {name}": (
         [{**RANKED, ids: ["b", "c"], name: [3] if isinstance(grades, list) else {"b": 3}}], None,
-        {}, "Write one number for each of its ids") for ids, name, grades in GRADES},
+        {}, "Write one number for each of its ids, or") for ids, name, grades in GRADES},
     **{f"scores against the order: {name}": (
         [{**RANKED, "relevant_ids": ["c"], name: values}], None, {},
         f"not in the order of {name} in 1 query. .* Pass one of: order='list' score='{name}'")

@@ -91,7 +91,13 @@ def _short_lists(evidence: Evidence) -> Iterable[Facts]:
         short = count - none  # missing queries have a note of their own
         much = total >= _LONG and short * _LONG >= total and most >= _LONG and 2 * most > k
         if count and (much or not evidence.causes):
-            yield {"system": system, "count": count, "none": none, "total": total, "k": k}
+            yield {
+                "system": system,
+                "count": count,
+                "none": f", {none:,} of them none" * bool(none),
+                "total": total,
+                "k": k,
+            }
 
 
 SAMPLED: Sequence[Check | Door] = (
@@ -144,9 +150,9 @@ SAMPLED: Sequence[Check | Door] = (
     ),
     Check(
         "short-lists", "evaluation", "note",
-        "{count:,} of {total:#query} {count:has|have} fewer than {k} items, {none:,} of them none",
+        "{count:,} of {total:#query} {count:has|have} fewer than {k} items{none}",
         _short_lists, "{count:,} of {total:#query} of {run} {count:has|have} at most half of {k} "
-        "items, {none:,} of them none. What a filter or a deletion cut counts as not found: ask "
+        "items{none}. What a filter or a deletion cut counts as not found: ask "
         "the index for more",
         why="Recall at {k} is at most that of the list. If a filter or a deletion cut what an "
         "index returned, ask it for more.",
