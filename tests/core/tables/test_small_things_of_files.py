@@ -55,6 +55,7 @@ def test_the_demo_says_that_a_folder_cannot_be_written(monkeypatch, tmp_path):
         write_shop(tmp_path / "demo", 10)
 
 
+@pytest.mark.frames
 def test_a_workbook_on_a_full_disk_fails_once(monkeypatch, tmp_path, capsys):
     def full(self, data):
         raise OSError(28, "No space left on device")
