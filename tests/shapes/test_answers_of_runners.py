@@ -106,7 +106,9 @@ def test_texts_of_a_label_beside_an_item_may_be_ids():
     run = pl.DataFrame(
         {"item": ["x", "y"], "neighbours": [["y", "z"], ["x", "w"]], "label": ["z", "w"]}
     )
-    (call,) = asked(run).calls
+    with pytest.raises(rankql.errors.RankqlError) as question:
+        rankql.evaluate(run, metrics="RR")
+    (call,) = question.value.calls
     assert call == {"item": ["neighbours", "label"]}
     assert read(run, **call)["RR"] == 0.5
 
