@@ -21,7 +21,7 @@ def _():
     import simulate
 
     import rankql
-    from rankql.pages.charts import CONFIG, GREY, PALETTE
+    from rankql.pages.panels import CONFIG, GREY, PALETTE
 
     folder = simulate.search("rankql-stories/search")
     con = duckdb.connect(":default:")  # the one of SQL cells

@@ -12,7 +12,7 @@ import polars as pl
 import simulate
 
 import rankql
-from rankql.pages.charts import CONFIG, GREY, PALETTE
+from rankql.pages.panels import CONFIG, GREY, PALETTE
 
 folder = Path(*sys.argv[1:2] or ["rankql-stories"]) / "feed"
 simulate.videos(folder)

@@ -1,26 +1,18 @@
-"""Charts: what they show, of which systems, as definitions of Vega-Lite with rows.
-
-The definitions are JSON files in `vega`, in which a text such as "$title" stands for a value. The
-report writes them and altair reads them: making altair's objects took a third of the time of a
-report.
-"""
+"""Charts: what they show, of which systems, as panels with rows."""
 
 from __future__ import annotations
 
 import itertools
-import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
-from polars import selectors
 
 from rankql.core.base.errors import RankqlError, require_known
-from rankql.core.base.results import cut_in_middle
-from rankql.core.base.text import add_slice, format_count, format_interval, format_queries
+from rankql.core.base.text import add_slice, format_count, format_queries
 from rankql.core.evaluation.evaluate import evaluate
 from rankql.core.evaluation.means.means import attribute_columns, slice_queries
 from rankql.core.evaluation.plan.meta import compared_value
@@ -30,7 +22,26 @@ from rankql.decisions.comparison import CUTOFFS
 from rankql.decisions.pair_table import orient_pairs
 from rankql.decisions.verdict import BETTER, WORSE
 from rankql.diagnostics.min_scores import SHARES
-from rankql.pages.page import read_file
+from rankql.pages.panels import (
+    GREY,
+    GRID,
+    LABEL,
+    PALETTE,
+    ROW_HEIGHT,
+    WIDTH,
+    Spec,
+    draw_curves,
+    draw_panel,
+    inline_data,
+    join_panels,
+    label_expression,
+    make_dot_panel,
+    make_tooltips,
+    nominal,
+    quantitative,
+    row_axis,
+    shorten_names,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from rankql.core.evaluation.result.result import Result
@@ -38,35 +49,19 @@ if TYPE_CHECKING:
     from rankql.diagnostics.funnel import Funnel
     from rankql.diagnostics.min_scores import MinScores
 
-Spec: TypeAlias = dict[str, Any]
-SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
-
-# Contrast of about 4:1 on white and on near black, and distinct for colour-blind readers.
-PALETTE = ("#2b7fc4", "#d1601f", "#12936b", "#b266ad",
-           "#97790b", "#2397ab", "#c9506a", "#6f74d6")  # fmt: skip
-# Systems beyond the palette; text and lines, which must be legible on white and on black.
-GREY = "#7d8590"
 # The outcome of a check of a gate.
 STATUS_COLOURS = {"passed": PALETTE[2], "failed": PALETTE[1], "inconclusive": PALETTE[4],
                   "too few queries": GREY}  # fmt: skip
-WIDTH, HEIGHT, ROW_HEIGHT = 480, 260, 26
 # The height of a panel by day, and the width of the name of a stage.
 DAY_HEIGHT, STAGE_WIDTH = 140, 200
-# A description names so many rows.
-DESCRIBED = 6
 # A line of a title.
 TITLE = 60
-# Longer names are shortened.
-LABEL = 26
 # Values per query are counted in so many classes.
 BINS = 20
 # The largest number of each that is drawn: of pairs all of a few systems, or those of the best one.
 SLICES, PAIRS, METRICS, MOST_PAIRS = 40, 6, 6, 12
 # More lines of values per query hide each other.
 LINES = 3
-# An axis with grid lines.
-GRID = {"grid": True, "titleLimit": HEIGHT, "tickCount": 6}
-CONFIG: Spec = json.loads(read_file("vega/config.json"))
 
 # What charts are drawn of.
 Plotted: TypeAlias = "Comparison | Result"
@@ -135,54 +130,6 @@ def _select_metrics(plotted: Plotted, metric: str | None) -> list[str]:
             evaluated = ", ".join(result.metrics)
             raise RankqlError(f"Metric {name!r} was not evaluated. Evaluated: {evaluated}.")
     return names
-
-
-def draw_panel(
-    kind: str, frame: pl.DataFrame, title: str, words: Sequence[str], **values: Any
-) -> Spec:
-    """Draw the rows of a frame by the definition of a kind of chart, in which values are put.
-
-    A screen reader reads the words, the first of many.
-    """
-    more = [f"and {len(words) - DESCRIBED} more"] if len(words) > DESCRIBED else []
-    definition = re.sub(
-        r'"\$(\w+)"', lambda name: json.dumps(values[name[1]]), read_file(f"vega/{kind}.json")
-    )
-    return {
-        "title": title,
-        "description": f"{title}: {'; '.join([*words[:DESCRIBED], *more])}.",
-        "width": WIDTH,
-        "height": max(values.get("height", HEIGHT), ROW_HEIGHT),
-        "data": inline_data(frame),
-        **json.loads(definition),
-        "config": CONFIG,
-    }
-
-
-def make_dot_panel(
-    frame: pl.DataFrame, title: str, colour: Spec, domain: list[float] | None = None
-) -> Spec:
-    """Draw a row for each row of the frame: a dot on its interval, with the number on the right.
-
-    The first four columns are the name of the row, its value, lo and hi. With a `domain`, values
-    are differences, with a sign.
-    """
-    name, value = frame.columns[:2]
-    sign = "" if domain is None else "+"
-    numbers = {row[0]: format_interval(row[1:4], sign) for row in frame.rows()}
-    labels = {x: number.partition(" (")[0].replace("-", "−") for x, number in numbers.items()}
-    rows, bounds = row_axis(name, frame[name]), {} if domain is None else {"domain": domain}
-    scale = {"zero": False, "padding": 12, **bounds}
-    number = {"title": None, "scale": scale, "axis": {"tickCount": 5}}
-    right = {"orient": "right", "labelExpr": f"{json.dumps(labels)}[datum.label]"}
-    lines = 1 + int(frame[name].str.count_matches("\n", literal=True).max() or 0)  # type: ignore[arg-type]
-    panel = draw_panel(
-        "dots", frame, title, [f"{x} {number}" for x, number in numbers.items()],
-        height=ROW_HEIGHT * len(frame) * (1 + lines) / 2, rows=rows, numbers=rows | {"axis": right},
-        value=quantitative(value, **number), lo=quantitative("lo", **number), colour=colour,
-        tooltip=make_tooltips(frame),
-    )  # fmt: skip
-    return panel | {"layer": panel["layer"][domain is None :]}  # without the line of no difference
 
 
 def draw_means(plotted: Plotted, metric: str) -> Spec:
@@ -396,7 +343,7 @@ def draw_cutoffs(comparison: Comparison, metric: str, frame: pl.DataFrame) -> Sp
     axis = {"values": frame["k"].unique().sort().to_list(), "format": ",d"}
     scale = {"type": "log", "nice": False}
     few = len(comparison.systems) <= len(PALETTE)
-    return _draw_curves(
+    return draw_curves(
         frame, head, few and not frame["lo"].null_count(),
         x=quantitative("k", title="cutoff k", axis=axis, scale=scale),
         y=quantitative("mean", title=title, scale={"zero": False}, axis=GRID),
@@ -416,29 +363,12 @@ def draw_min_scores(result: MinScores) -> Spec:
     ]  # fmt: skip
     scale = {"domain": names, "range": [*PALETTE[: len(names)]]}
     between = {"zero": False, "nice": False}
-    return _draw_curves(
+    return draw_curves(
         pl.concat(parts).drop_nulls("mean"), "By lowest score shown", True,
         x=quantitative("min_score", title="lowest score shown", scale=between),
         y=quantitative("mean", title="mean", scale={"domain": [0, 1]}, axis=GRID),
         colour=nominal("name", scale=scale, legend={"symbolType": "stroke"}),
     )  # fmt: skip
-
-
-def _draw_curves(
-    frame: pl.DataFrame, title: str, has_band: bool, x: Spec, y: Spec, colour: Spec
-) -> Spec:
-    """Draw a line through points for each name, the first column, with a band from lo to hi."""
-    name, place = frame.columns[:2]
-    words = [
-        f"{each} {part['mean'][0]:.3f} at {part[place][0]:g}, {part['mean'][-1]:.3f} at "
-        f"{part[place][-1]:g}"
-        for (each,), part in frame.group_by(name, maintain_order=True)
-    ]
-    panel = draw_panel(
-        "curves", frame, title, words, height=HEIGHT + 40,
-        x=x, y=y, colour=colour, name=nominal(name), tooltip=make_tooltips(frame),
-    )  # fmt: skip
-    return panel | {"layer": panel["layer"][not has_band :]}
 
 
 def draw_funnel(funnel: Funnel) -> Spec:
@@ -484,32 +414,10 @@ def _draw_series(frame: pl.DataFrame, period: str) -> Spec:
     return panel | {"title": {"text": wrap(title, TITLE), "subtitle": below}}
 
 
-def row_axis(field: str, names: pl.Series) -> Spec:
-    """Name the rows, in their order."""
-    # Vega cuts names at the end. Those of pairs are short, and have two lines.
-    short = "datum.label" if field == "pair" else label_expression(names)
-    lines = {"labelExpr": f"split({short}, '\\n')"}
-    # Not sort=: it puts the names into an expression, which some characters break.
-    return nominal(field, scale={"domain": names.to_list()}, title=None, axis=lines)
-
-
-def shorten_names(names: Iterable[str]) -> dict[str, str]:
-    """Shorten long names, no two to the same, and each line of a name by itself."""
-    names = {*names}
-    short = cut_in_middle(sorted({line for name in names for line in name.split("\n")}), LABEL)
-    return {name: "\n".join(short[line] for line in name.split("\n")) for name in names}
-
-
 def split_slices(plotted: Plotted) -> pl.Expr:
     """The names of slices by several attributes, a line for each attribute."""
     names = "|".join(map(re.escape, result_of(plotted).meta.by))
     return pl.col("slice").str.replace_all(f", ({names})=", "\n${1}=")
-
-
-def label_expression(names: Iterable[str]) -> str:
-    """Write the expression of Vega for the label of each name, in which names are literals."""
-    short = {name: label for name, label in sorted(shorten_names(names).items()) if label != name}
-    return f"{json.dumps(short)}[datum.label] || datum.label" if short else "datum.label"
 
 
 def colour_by_system(plotted: Plotted, field: str = "system", legend: bool = False) -> Spec:
@@ -521,15 +429,6 @@ def colour_by_system(plotted: Plotted, field: str = "system", legend: bool = Fal
         key = {"values": named, "symbolType": "stroke", "labelExpr": label_expression(named)}
     scale = {"domain": [*colours], "range": [*colours.values()]}
     return nominal(field, scale=scale, legend=key)
-
-
-def make_tooltips(frame: pl.DataFrame) -> list[Spec]:
-    """Show every column of a frame when the mouse is over its row."""
-    numbers = {name: kind for name, kind in frame.schema.items() if kind.is_numeric()}
-    formats = {name: ".4f" if kind.is_float() else ",d" for name, kind in numbers.items()}
-    return [
-        quantitative(x, format=formats[x]) if x in formats else nominal(x) for x in frame.columns
-    ]
 
 
 def select_pairs(comparison: Comparison) -> list[tuple[str, str]]:
@@ -570,27 +469,3 @@ def result_of(plotted: Plotted) -> Result:
     """Return the result that a comparison was made from, or the result itself."""
     result: Any = getattr(plotted, "result", plotted)
     return result  # type: ignore[no-any-return]
-
-
-def quantitative(field: str, **options: Any) -> Spec:
-    """Encode a column of numbers."""
-    return {"field": field, "type": "quantitative", **options}
-
-
-def nominal(field: str, **options: Any) -> Spec:
-    """Encode a column of names."""
-    return {"field": field, "type": "nominal", **options}
-
-
-def inline_data(frame: pl.DataFrame) -> Spec:
-    """Put the rows into the chart: numbers with nine digits, NULL for NaN and infinity."""
-    number = selectors.float()
-    rounded = pl.when(number.is_finite()).then(number.round_sig_figs(9))
-    return {"values": frame.with_columns(rounded.name.keep()).to_dicts()}
-
-
-def join_panels(panels: Sequence[Spec], columns: int = 1) -> Spec:
-    """Put panels together, with one configuration for all."""
-    plain = [{name: panel[name] for name in panel if name != "config"} for panel in panels]
-    layout = {"vconcat": plain} if columns == 1 else {"concat": plain, "columns": columns}
-    return layout | {"config": CONFIG}

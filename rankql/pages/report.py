@@ -29,8 +29,9 @@ from rankql.decisions.pair_table import orient_pairs
 from rankql.diagnostics.explain import EXPLAINED, explain_items
 from rankql.diagnostics.min_scores import FALSE_ABSTENTION, FALSE_ANSWER, min_scores
 from rankql.pages import charts
-from rankql.pages.charts import CONFIG, METRICS, SCHEMA, Spec, select_pairs, shorten_names
+from rankql.pages.charts import METRICS, select_pairs
 from rankql.pages.page import bundle_vega, read_file, render_page
+from rankql.pages.panels import CONFIG, SCHEMA, Spec, shorten_names
 
 if TYPE_CHECKING:
     from rankql.core.evaluation.result.result import Result
