@@ -28,10 +28,11 @@ from rankql.pages.panels import (
     LABEL,
     PALETTE,
     ROW_HEIGHT,
-    WIDTH,
     Spec,
+    colour_by_name,
     draw_curves,
     draw_panel,
+    encode_date,
     inline_data,
     join_panels,
     label_expression,
@@ -41,7 +42,7 @@ from rankql.pages.panels import (
     quantitative,
     row_axis,
     shorten_names,
-)  # fmt: skip
+)
 
 if TYPE_CHECKING:
     from rankql.core.evaluation.result.result import Result
@@ -62,6 +63,10 @@ BINS = 20
 SLICES, PAIRS, METRICS, MOST_PAIRS = 40, 6, 6, 12
 # More lines of values per query hide each other.
 LINES = 3
+# More bands over time too.
+BANDS = 2
+# A line at no difference.
+ZERO = {"mark": {"type": "rule", "color": GREY}, "encoding": {"y": {"datum": 0}}}
 
 # What charts are drawn of.
 Plotted: TypeAlias = "Comparison | Result"
@@ -72,7 +77,7 @@ KINDS = ("differences", "means", "distribution", "slices", "cutoffs")
 def plot_means(plotted: Plotted, metric: str | None) -> Spec:
     """Draw the means, a panel for each metric."""
     names = _select_metrics(plotted, metric)
-    return _join([draw_means(plotted, name) for name in names])
+    return _join([panel for name in names for panel in draw_means(plotted, name)])
 
 
 def plot_distribution(plotted: Plotted, metric: str | None) -> Spec:
@@ -102,7 +107,8 @@ def plot_comparison(
             require_known("system", system, comparison.systems)
         pairs = [(str(a), str(b))]
     if kind == "slices":
-        return _join([draw_slices(comparison, name, pairs) for name in metrics if pairs])
+        drawn = [draw_slices(comparison, name, pairs) for name in metrics if pairs]
+        return _join([*itertools.chain(*drawn)])
     overall = comparison.result.overall_metrics
     by_query = [name for name in metrics if name not in overall]
     return _join([draw_differences(comparison, name, *pair) for name in by_query for pair in pairs])
@@ -116,7 +122,14 @@ def _join(drawn: Sequence[Spec]) -> Spec:
             "Nothing to plot: no query has a difference or a value. Compare at least two "
             "systems, pass another metric, or kind='means'"
         )
-    return drawn[0] if len(drawn) == 1 else join_panels(drawn, columns=2)
+    if len(drawn) == 1:
+        return drawn[0]
+    joined = join_panels(drawn, columns=2)
+    # Panels with colours of other meanings have their own legends.
+    colours = [[x["encoding"].get("color") for x in panel["layer"]] for panel in drawn]
+    if any(each != colours[0] for each in colours):
+        joined["resolve"] = {"scale": {"color": "independent"}}
+    return joined
 
 
 def _select_metrics(plotted: Plotted, metric: str | None) -> list[str]:
@@ -132,22 +145,86 @@ def _select_metrics(plotted: Plotted, metric: str | None) -> list[str]:
     return names
 
 
-def draw_means(plotted: Plotted, metric: str) -> Spec:
-    """Draw the mean of every system, best first, or of every slice of one."""
+def draw_means(plotted: Plotted, metric: str) -> list[Spec]:
+    """Draw the mean of every system, best first, or of every slice of one, and means over time."""
     columns = ("mean", "lo", "hi", "queries", "undefined", "missing")
-    systems = list_chart_systems(plotted)
-    frame = result_of(plotted).summary.filter(metric=metric).drop_nulls("mean")
-    if "system" not in frame.columns:
-        frame = frame.with_columns(system=pl.lit(systems[0]))
+    systems, title = list_chart_systems(plotted), f"{metric}: means"
+    frame, lines = draw_means_over_time(plotted, metric)
     if len(systems) == 1 and frame["slice"].n_unique() > 1:
         colour = {"value": PALETTE[0]}
         frame = frame.select(split_slices(plotted), *columns).head(SLICES)
-        return make_dot_panel(frame, f"{metric}: means", colour)
+        return [make_dot_panel(frame, title, colour), *lines]
+    if len(systems) == 1 and lines:
+        return lines
     lower = result_of(plotted).lower_is_better(metric)
     frame = frame.filter(pl.col("slice") == "all").select("system", *columns)
     frame = frame.sort("mean", descending=not lower, maintain_order=True)
-    colour = colour_by_system(plotted)
-    return make_dot_panel(frame, f"{metric}: means", colour)
+    return [make_dot_panel(frame, title, colour_by_system(plotted)), *lines]
+
+
+def draw_means_over_time(plotted: Plotted, metric: str) -> tuple[pl.DataFrame, list[Spec]]:
+    """Draw the means of slices by a date, and return the other means."""
+    frame = result_of(plotted).summary.filter(metric=metric).drop_nulls("mean")
+    if "system" not in frame.columns:
+        frame = frame.with_columns(system=pl.lit(list_chart_systems(plotted)[0]))
+    columns = ("mean", "lo", "hi", "queries")
+    return draw_times(plotted, f"{metric}: means", frame, "system", *columns)
+
+
+def draw_times(
+    plotted: Plotted, title: str, frame: pl.DataFrame, line: str, *columns: str
+) -> tuple[pl.DataFrame, list[Spec]]:
+    """Draw the slices by a date over time, and return the other rows.
+
+    A panel has the lines of the systems, or pairs, in one slice by other attributes; of one system
+    or pair, the lines of all slices. `columns` are a value, its lo and hi, and its queries.
+    """
+    name, slices = find_dated_slices(plotted)
+    dated = frame.join(slices, on="slice", maintain_order="left")
+    frame = frame.join(slices, on="slice", how="anti", maintain_order="left")
+    of_slices = dated[line].n_unique() == 1
+    key, other = ("part", line) if of_slices else (line, "part")
+    panels = []
+    for (part,), rows in dated.group_by(other, maintain_order=True):
+        rows = rows.select(pl.col(key).str.replace_all("\n", " "), "date", *columns)
+        sizes = rows.group_by(key, maintain_order=True).agg(pl.col(columns[-1]).sum())
+        names = sizes.sort(columns[-1], descending=True, maintain_order=True)[key].to_list()
+        names = [x for x in sizes[key] if x in names[: len(PALETTE)]]
+        head = f"{title} by {name}" + f", {part}" * (not of_slices and part != "all")
+        if len(sizes) > len(names):
+            head += f": the {len(names)} slices with most queries"
+        rows = rows.filter(pl.col(key).is_in(names))
+        if line == key == "system":
+            colour = colour_by_system(plotted, legend=True)
+        else:
+            colour = colour_by_name(key, names)
+        has_band = len(names) <= BANDS and not rows["lo"].null_count()
+        is_mean = columns[0] == "mean"
+        x = encode_date("date", name, rows["date"].unique().sort().to_list())
+        y = quantitative(columns[0], title=columns[0], scale={"zero": not is_mean}, axis=GRID)
+        panel = draw_curves(rows, head, has_band, x, y, colour)
+        panels.append(panel | {"layer": [*[ZERO] * (not is_mean), *panel["layer"]]})
+    return frame, panels[:SLICES]
+
+
+def find_dated_slices(plotted: Plotted) -> tuple[str, pl.DataFrame]:
+    """Return the attribute that is a date or a time, and the slices by it.
+
+    They have columns slice, date and part: the other attributes, or all.
+    """
+    summary, by = result_of(plotted).summary, result_of(plotted).meta.by
+    for name, column in attribute_columns(by).items():
+        kind = summary.schema.get(column)
+        if isinstance(kind, pl.Date | pl.Datetime):
+            # Browsers read a date without a time as one in UTC.
+            date = pl.col(column).dt.strftime("%Y-%m-%d" + "T%H:%MZ" * (kind != pl.Date))
+            date = date.str.strip_suffix("T00:00Z")
+            part = split_slices(plotted).str.replace(f"(?m)^{re.escape(name)}=.*$", "")
+            part = part.str.strip_chars("\n").str.replace_all("\n+", ", ").replace("", "all")
+            rows = summary.drop_nulls(column).select("slice", date=date, part=part)
+            if rows["date"].n_unique() > 1:
+                return name, rows.unique("slice", maintain_order=True)
+    return "", pl.DataFrame(schema=dict.fromkeys(("slice", "date", "part"), pl.String))
 
 
 def draw_limit(rows: pl.DataFrame) -> Spec:
@@ -174,7 +251,8 @@ def draw_distribution(plotted: Plotted, metric: str) -> Spec:
     """Draw the share of queries by value: a line for each system, or for each slice of one."""
     result, colours = result_of(plotted), assign_colours(plotted)
     rows = result.frame().with_columns(compared_value(metric, result.meta))
-    key, group = result.meta.query, result.meta.groupings[:1]
+    key, times = result.meta.query, find_dated_slices(plotted)[0]
+    group = [names for names in result.meta.groupings if times not in names][:1]
     if len(colours) > 1:  # those with a colour of their own
         shown = order_systems(plotted)[:LINES]
         parts = {x: rows.filter(system=x) for x in colours if x in shown}
@@ -204,11 +282,9 @@ def draw_distribution(plotted: Plotted, metric: str) -> Spec:
     frame = outline.filter(pl.col("value").is_between(low, high))
     medians = values.group_by("name", maintain_order=True).agg(pl.col("value").median(), pl.len())
     words = [f"{x}: median {value:.3f} of {format_queries(n)}" for x, value, n in medians.rows()]
-    colour = colour_by_system(plotted, "name", legend=True)
+    colour = colour_by_system(plotted, "name", names)
     if len(colours) == 1:
-        legend = {"symbolType": "stroke", "labelLimit": WIDTH, "columns": 1} if group else None
-        scale = {"domain": names, "range": [*PALETTE[: len(names)]]}
-        colour = nominal("name", scale=scale, legend=legend)
+        colour = colour_by_name("name", names)
     return draw_panel(
         "distribution", frame, f"{metric}: values per query", words, metric=metric, colour=colour,
         outline=inline_data(outline), domain=[low, high], tooltip=make_tooltips(frame),
@@ -229,21 +305,18 @@ def count_slices(comparison: Comparison) -> int:
     return max(1, SLICES // max(1, len(select_pairs(comparison)) // 2))
 
 
-def draw_slices(comparison: Comparison, metric: str, pairs: Sequence[tuple[str, str]] = ()) -> Spec:
-    """Draw the differences of pairs over all queries and in every slice."""
+def draw_slices(
+    comparison: Comparison, metric: str, pairs: Sequence[tuple[str, str]] = ()
+) -> list[Spec]:
+    """Draw the differences of pairs over all queries and in every slice, and those over time."""
     pairs = pairs or select_pairs(comparison)
     word = pl.col("verdict")
     winner = pl.when(word == BETTER).then("b").when(word == WORSE).then("a").alias("better")
     frame = orient_pairs(comparison.pairs, pairs).filter(metric=metric).drop_nulls("difference")
     frame = frame.with_columns(winner)
-    ends = [x for name in _COLUMNS[:3] for x in frame[name].drop_nulls().to_list()]
-    domain = [min([0.0, *ends]), max([0.0, *ends])]
     grey = {"test": "datum.better === null", "value": GREY}
     colour = {"condition": grey, **colour_by_system(comparison, "better", legend=True)}
-    slices = frame["slice"].unique(maintain_order=True).head(count_slices(comparison))
-    rows = frame.filter(pl.col("slice").is_in(slices.implode()))
-    split = name = split_slices(comparison)
-    title = _title(comparison, metric, *pairs[0])
+    title, label = _title(comparison, metric, *pairs[0]), pl.lit("all")
     if len(pairs) > 1:
         base = pairs[0][0] if len({a for a, _ in pairs}) == 1 else None
         title = f"{metric}: difference"
@@ -253,11 +326,18 @@ def draw_slices(comparison: Comparison, metric: str, pairs: Sequence[tuple[str, 
         longest = max(len(short[a]) + len(short[b]) for a, b in pairs)
         line = "{} − {}" if longest < LABEL else "{}\n− {}"
         label = other if base is not None else pl.format(line, other, first)
-        if len(slices) > 1:
-            short = shorten_names(slices.to_frame().select(split).to_series())
-            label = pl.format("{}\n{}", split.replace_strict(short), label)
-        name = label.alias("pair")
-    return make_dot_panel(rows.select(name, *_COLUMNS), title, colour, domain)
+    frame = frame.with_columns(pair=label)
+    frame, lines = draw_times(comparison, title, frame, "pair", *_COLUMNS[:4])
+    slices = frame["slice"].unique(maintain_order=True).head(count_slices(comparison))
+    rows, name = frame.filter(pl.col("slice").is_in(slices.implode())), pl.col("pair")
+    ends = [x for column in _COLUMNS[:3] for x in frame[column].drop_nulls().to_list()]
+    domain, split = [min([0.0, *ends]), max([0.0, *ends])], split_slices(comparison)
+    if len(pairs) == 1:
+        name = split
+    elif len(slices) > 1:
+        short = shorten_names(slices.to_frame().select(split).to_series())
+        name = pl.format("{}\n{}", split.replace_strict(short), name).alias("pair")
+    return [make_dot_panel(rows.select(name, *_COLUMNS), title, colour, domain), *lines]
 
 
 def _title(comparison: Comparison, metric: str, a: str, b: str) -> str:
@@ -404,12 +484,11 @@ def _draw_series(frame: pl.DataFrame, period: str) -> Spec:
     frame = frame.select(*columns, alarm="held").with_columns(pl.col("day").cast(pl.String))
     band = {"worse": pl.col("limit"), "better": 2 * pl.col("expected") - pl.col("limit")}
     data = frame.with_columns(**{name: end.clip(*ends) for name, end in band.items()})
-    axis = {"format": "%-d %b", "tickCount": 8, "grid": False}
     words = f"{format_count(len(frame), period)}, {frame['alarm'].sum()} with an alarm"
     panel = draw_panel(
         "days", data, title, [words], height=DAY_HEIGHT, grid=GRID,
-        day={"field": "day", "type": "temporal", "title": None, "axis": axis},
-        mean=quantitative("mean", scale={"zero": False}), tooltip=make_tooltips(frame),
+        day=encode_date("day"), mean=quantitative("mean", scale={"zero": False}),
+        tooltip=make_tooltips(frame),
     )  # fmt: skip
     return panel | {"title": {"text": wrap(title, TITLE), "subtitle": below}}
 
@@ -420,10 +499,14 @@ def split_slices(plotted: Plotted) -> pl.Expr:
     return pl.col("slice").str.replace_all(f", ({names})=", "\n${1}=")
 
 
-def colour_by_system(plotted: Plotted, field: str = "system", legend: bool = False) -> Spec:
-    """Colour by the system that a column names."""
+def colour_by_system(
+    plotted: Plotted, field: str = "system", legend: bool | Sequence[str] = False
+) -> Spec:
+    """Colour by the system that a column names. `legend` may be the systems that are drawn."""
     colours = assign_colours(plotted)
     named = [name for name, colour in colours.items() if colour != GREY]
+    if not isinstance(legend, bool):
+        named = [name for name in named if name in legend]
     key = None
     if legend and named[1:]:
         key = {"values": named, "symbolType": "stroke", "labelExpr": label_expression(named)}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 import polars as pl
@@ -32,6 +33,8 @@ WIDTH, HEIGHT, ROW_HEIGHT = 480, 260, 26
 DESCRIBED = 6
 # Longer names are shortened.
 LABEL = 26
+# An axis of dates names so many.
+DATES = 6
 # An axis with grid lines.
 GRID = {"grid": True, "titleLimit": HEIGHT, "tickCount": 6}
 CONFIG: Spec = json.loads(read_file("vega/config.json"))
@@ -88,11 +91,15 @@ def make_dot_panel(
 def draw_curves(
     frame: pl.DataFrame, title: str, has_band: bool, x: Spec, y: Spec, colour: Spec
 ) -> Spec:
-    """Draw a line through points for each name, the first column, with a band from lo to hi."""
-    name, place = frame.columns[:2]
+    """Draw a line through points for each name, with a band from lo to hi.
+
+    The first three columns are the name, the place on the axis and the value.
+    """
+    name, place, value = frame.columns[:3]
+    show = "{:g}".format if frame[place].dtype.is_numeric() else str
     words = [
-        f"{each} {part['mean'][0]:.3f} at {part[place][0]:g}, {part['mean'][-1]:.3f} at "
-        f"{part[place][-1]:g}"
+        f"{each} {part[value][0]:.3f} at {show(part[place][0])}, {part[value][-1]:.3f} at "
+        f"{show(part[place][-1])}"
         for (each,), part in frame.group_by(name, maintain_order=True)
     ]
     panel = draw_panel(
@@ -136,6 +143,25 @@ def make_tooltips(frame: pl.DataFrame) -> list[Spec]:
 def quantitative(field: str, **options: Any) -> Spec:
     """Encode a column of numbers."""
     return {"field": field, "type": "quantitative", **options}
+
+
+def encode_date(field: str, title: str | None = None, dates: Sequence[str] = ()) -> Spec:
+    """Encode a column of dates, as texts, in UTC, with ticks at some of the dates."""
+    axis: Spec = {"format": "%-d %b", "tickCount": DATES, "grid": False}
+    if dates:
+        shown = dates[:: -(-len(dates) // DATES)]
+        times = (datetime.fromisoformat(x).replace(tzinfo=UTC).timestamp() for x in shown)
+        # As an expression: a list of numbers has no labels in a browser.
+        axis["values"] = {"expr": json.dumps([1000 * time for time in times])}
+        axis["format"] += " %Y" * (dates[0][:4] != dates[-1][:4])
+    return {"field": field, "type": "temporal", "title": title, "scale": {"type": "utc"},
+            "axis": axis}  # fmt: skip
+
+
+def colour_by_name(field: str, names: Sequence[str]) -> Spec:
+    """Colour by the names of a column, which several of them have in a legend."""
+    legend = {"symbolType": "stroke", "labelLimit": WIDTH, "columns": 1} if names[1:] else None
+    return nominal(field, scale={"domain": names, "range": PALETTE[: len(names)]}, legend=legend)
 
 
 def nominal(field: str, **options: Any) -> Spec:

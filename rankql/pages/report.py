@@ -227,12 +227,16 @@ def make_means_section(source: ReportSource) -> Section | None:
     blocks, best = comparison._rendered(), _describe_best(comparison.result)
     if len(blocks) == 1:
         only = replace(blocks[0], title=blocks[0].title or caption)
-        return Section("means", "Means", [only], reading=best)
-    header = blocks[0].rows[0]  # attributes, the number of queries, and systems
-    n = header.index("queries")
-    rows = [[text.Name(block.title), *block.rows[1][n:]] for block in blocks]
-    every = Block([["metric", *header[n:]], *rows], range(1, len(header)), caption)
-    return Section("means", "Means", [every], blocks, "Means by slice", best)
+        section = Section("means", "Means", [only], reading=best)
+    else:
+        header = blocks[0].rows[0]  # attributes, the number of queries, and systems
+        n = header.index("queries")
+        rows = [[text.Name(block.title), *block.rows[1][n:]] for block in blocks]
+        every = Block([["metric", *header[n:]], *rows], range(1, len(header)), caption)
+        section = Section("means", "Means", [every], blocks, "Means by slice", best)
+    for name in comparison.metrics[:METRICS]:
+        section.draw(charts.draw_means_over_time(comparison, name)[1])
+    return section
 
 
 def _describe_best(result: Result) -> list[str]:
@@ -271,11 +275,12 @@ def make_differences_section(source: ReportSource) -> Section | None:
         "the system that is significantly better, and is grey if none is."
     ]
     drawn = [name for name in comparison.metrics if name not in source.same][:METRICS]
-    section.draw([charts.draw_slices(comparison, name) for name in drawn])
+    section.draw([panel for name in drawn for panel in charts.draw_slices(comparison, name)])
     if source.same:
         section.notes.append(f"The same in all systems, not drawn: {text.join_words(source.same)}.")
-    if count > (slices := charts.count_slices(comparison)):
-        section.notes.append(f"The charts show the first {slices} of {count:,} slices.")
+    of_dates = len(charts.find_dated_slices(comparison)[1])
+    if count - of_dates > (slices := charts.count_slices(comparison)):
+        section.notes.append(f"The charts show the first {slices} of {count - of_dates:,} slices.")
     if (total := comparison.pairs.select("a", "b").n_unique()) > len(pairs):
         which = f"each system against {pairs[0][0]}"
         section.notes.append(f"The table and charts show {which}: {len(pairs)} of {total:,} pairs.")

@@ -158,7 +158,7 @@ def test_of_many_pairs_those_of_the_best_system_are_drawn():
     pairs, all_pairs = charts.select_pairs(compared), compared.pairs.select("a", "b").rows()
     assert len(all_pairs) == 10 and len(pairs) == 4
     assert {*pairs} == {("w", name) for name in "uvxy"}
-    panel = charts.draw_slices(compared, "RR", pairs)
+    (panel,) = charts.draw_slices(compared, "RR", pairs)
     assert panel["title"] == "RR: difference from w"
     values = [row["difference"] for row in panel["data"]["values"]]
     means = dict(compared.summary["system", "mean"].rows())
@@ -173,8 +173,97 @@ def test_of_many_pairs_those_of_the_best_system_are_drawn():
 def test_values_per_query_of_many_systems_are_those_of_three():
     runs = {name: run({**OLD, "a": abs(n - 2) + 1}) for n, name in enumerate("uvwxy")}
     compared = rankql.compare(runs, QRELS, "RR")
-    drawn = {row["name"] for row in charts.draw_distribution(compared, "RR")["data"]["values"]}
+    panel = charts.draw_distribution(compared, "RR")
+    drawn = {row["name"] for row in panel["data"]["values"]}
     assert drawn == {*compared.result.best_first[:3]} and "w" in drawn
+    assert {*panel["layer"][0]["encoding"]["color"]["legend"]["values"]} == drawn
+
+
+DAYS = [date(2026, 3, day) for day in (2, 9, 16, 23)]
+
+
+def compare_by_day(kinds=None, systems=("old", "new"), by="day", days=DAYS):
+    """Systems of queries at days; without kinds, of one kind."""
+    ranks = {f"q{i:02}": 1 + i % 3 for i in range(40)}
+    about = pl.DataFrame({"query": [*ranks], "day": days * 10})
+    about = about.with_columns(kind=pl.Series([*(kinds or "a")] * 40).head(40).sort())
+    qrels = pl.DataFrame({"query": [*ranks], "item": "x", "rel": 1})
+    runs = {name: run({q: 1 + (x + n) % 4 for q, x in ranks.items()})
+            for n, name in enumerate(systems)}  # fmt: skip
+    return rankql.compare(runs, qrels, "RR", attributes=about, by=by)
+
+
+def lines_of(panel):
+    """The lines of a panel: the dates of each name."""
+    name = next(iter(panel["data"][0]))
+    dates = {}
+    for row in panel["data"]:
+        dates.setdefault(row[name], []).append(row["date"])
+    return dates
+
+
+@pytest.mark.parametrize("dtype", [pl.Date, pl.Datetime, pl.Datetime("us", "UTC")])
+def test_slices_by_a_date_are_lines_over_time(dtype):
+    days = pl.Series(DAYS).cast(pl.Datetime)
+    days = (days.dt.replace_time_zone(zone) if (zone := getattr(dtype, "time_zone", None))
+            else days.cast(dtype)).to_list()  # fmt: skip
+    dates = [str(day) for day in DAYS]
+    both, one = compare_by_day(days=days), compare_by_day(systems=["old"], days=days)
+    (lines,) = panels(one.result.plot())
+    assert lines["title"] == "RR: means by day" and [*lines_of(lines).values()] == [dates]
+    x = lines["layer"][1]["encoding"]["x"]
+    assert x["type"] == "temporal" and x["scale"] == {"type": "utc"}
+    assert [row["mean"] for row in lines["data"]] == pytest.approx(
+        one.result.summary["mean"].to_list()[1:], abs=1e-8
+    )
+    dots, lines = panels(both.plot("means"))
+    assert lines_of(lines) == {"old": dates, "new": dates} and len(dots["data"]) == 2
+    dots, lines = panels(both.plot("slices"))
+    assert [row["slice"] for row in dots["data"]] == ["all"]
+    assert lines["title"] == "RR: new − old by day" and [*lines_of(lines).values()] == [dates]
+    assert [row["difference"] for row in lines["data"]] == pytest.approx(
+        both.pairs["difference"].to_list()[1:], abs=1e-8
+    )
+
+
+def test_lines_over_time_are_slices_of_one_system_and_systems_in_a_slice():
+    by = [["kind", "day"]]
+    (lines,) = panels(compare_by_day("ab", ["old"], by).result.plot())
+    assert {*lines_of(lines)} == {"kind=a", "kind=b"}
+    drawn = compare_by_day("ab", by=by).plot("means").to_dict()
+    titles = [panel["title"] for panel in drawn["concat"]]
+    assert titles == ["RR: means", "RR: means by day, kind=a", "RR: means by day, kind=b"]
+    assert drawn["resolve"]["scale"]["color"] == "independent"
+    # Of slices by another attribute there are dots too.
+    dots, lines = panels(compare_by_day("ab", ["old"], [["kind"], ["day"]]).result.plot())
+    assert [row["slice"] for row in dots["data"]] == ["all", "kind=a", "kind=b"]
+    assert {*lines_of(lines)} == {"all"}
+
+
+def test_of_many_slices_over_time_those_with_most_queries_are_lines():
+    kinds = "abcdefghij" + "kkk"
+    ranks = {f"q{i:03}": 1 for i in range(130)}
+    about = pl.DataFrame({"query": [*ranks], "kind": [*kinds] * 10})
+    about = about.with_columns(day=pl.Series([DAYS[i // 13 % 4] for i in range(130)]))
+    qrels = pl.DataFrame({"query": [*ranks], "item": "x", "rel": 1})
+    result = rankql.evaluate(run(ranks), qrels, "RR", attributes=about, by=["kind", "day"])
+    (lines,) = panels(result.plot())
+    assert lines["title"] == "RR: means by day: the 8 slices with most queries"
+    assert len(lines_of(lines)) == 8 and "kind=k" in lines_of(lines)
+
+
+@pytest.mark.parametrize("days", [[date(2026, 3, 2)] * 4, ["a", "b", "c", "d"], [1, 2, 3, 4]])
+def test_one_date_texts_and_numbers_are_dots(days):
+    (dots,) = panels(compare_by_day(systems=["old"], days=days).result.plot())
+    assert len(dots["data"]) == 1 + len({*days})
+
+
+def test_reports_have_lines_over_time(tmp_path):
+    for systems in (["old"], ["old", "new"], ["old", "new", "third"]):
+        compare_by_day(systems=systems).save(tmp_path / "report.html")
+        page = (tmp_path / "report.html").read_text("utf-8")
+        assert ("RR: means by day" in page) == (len(systems) != 2)
+        assert ("by day</" in page) and page.count('"type": "temporal"') > 0
 
 
 def test_a_title_says_that_the_first_of_several_cutoffs_was_taken():
