@@ -95,7 +95,7 @@ def find_pairs(
 
 
 def _of_objects(run: Table, field: _Field) -> list[Call]:
-    """What names lists in objects: that of each value of a text beside them, which one object of a
+    """What names lists in objects: that of each value of a text next to them, which one object of a
     list has, then all of them in order, each id once.
     """
     column, _, name = field.path.name.rpartition(".")
