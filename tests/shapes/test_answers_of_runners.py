@@ -70,6 +70,12 @@ def test_lists_in_objects_of_lists(names, listed):
     assert calls[-1] == {**every, "positions": "keep"}
 
 
+def test_lists_in_objects_after_a_row_without_them():
+    rows = [{"id": q, "hits": x, "relevant": GOLD[q]} for q, x in in_fields(*FIELDS[0]).items()]
+    empty = {"id": "pot", "hits": None, "relevant": ["a"]}
+    assert asked([empty, *rows]).calls == asked([*rows, empty]).calls == asked(rows).calls
+
+
 @pytest.mark.parametrize("names", FIELDS)
 def test_a_dict_of_lists_in_objects_of_lists(names):
     run = in_fields(*names)

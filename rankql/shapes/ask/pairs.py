@@ -106,17 +106,15 @@ def _of_objects(run: Table, field: _Field) -> list[Call]:
     found: list[Call] = []
     for path in beside:
         lists = f"list_transform({path.values}, lambda x_: {path.sql})"
-        once = f"bool_and(len({lists}) = list_unique({lists}))"
         first, texts, once = run.row(
-            f"first({lists}), list_distinct(flatten(list({lists}))), {once}"
+            f"first({lists}) FILTER ({path.values} IS NOT NULL), "
+            f"list_distinct(flatten(list({lists}))), bool_and(len({lists}) = list_unique({lists}))"
         )
         if once and len(texts) <= _LABELS:
             label = path.name.removeprefix(f"{column}.")
-            names = (
-                f"lambda x: x.{label} = {literal(x)}"
-                for x in dict.fromkeys([*first, *sorted(texts)])
-            )
-            found += [{"item": f"list_filter({column}, {x})[1].{name}"} for x in names]
+            for text in dict.fromkeys([*first, *sorted(texts)]):
+                of_text = f"lambda x: x.{label} = {literal(text)}"
+                found.append({"item": f"list_filter({column}, {of_text})[1].{name}"})
     every: Call = {"item": field.path.name}
     if any(len({*x}) < len(x) for x in field.ids.values()):
         every = {**every, "collapse": field.path.name, "positions": "keep"}
