@@ -287,7 +287,8 @@ ERRORS = {
     "eval one.run ./one.run qrels": "Name each run: NAME=PATH",
     "compare one.run two.run qrels --test student": "Unknown test 'student'",
     "eval distances.csv odd.csv": "Pass one of:\n    --descending\n    --ascending\n",
-    "eval twice.csv judged.csv": "--system. See docs/by-hand.md#key\n",
+    "eval twice.csv judged.csv": "pass the column of the systems: --system. "
+    "See docs/by-hand.md#key\n",
     "eval": "Missing argument",
     "eval one.run qrels -o ''": "is not a regular file",
     "eval distances.csv judged.csv nDCG@10": "file 'nDCG@10' does not exist",

@@ -1010,7 +1010,7 @@ def test_the_chart_begins_with_the_alarm_and_its_band_stays_within_the_range():
         for panel in spec["vconcat"]
     ]
     first = result.active.row(0, named=True)
-    assert titles[0].startswith(first["metric"]) and titles[0].endswith("orange: alarm")
+    assert titles[0].startswith(first["metric"]) and titles[0].endswith(", orange: alarm")
     assert sum("orange" in title for title in titles) < len(titles)
     bands = [panel["data"]["values"] for panel in spec["vconcat"]]
     for row in (row for rows in bands for row in rows):

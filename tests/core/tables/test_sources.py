@@ -314,7 +314,7 @@ def test_what_is_no_table_is_named():
         (pandas.Index(["a"]), "not Index"),
         (
             numpy.array([0.5, 0.2]),
-            r"not ndarray\. See .*#arrays\. Pass pl\.DataFrame",
+            r"not ndarray\. See .*#arrays\. Pass pl\.DataFrame\(\{'query': np\.repeat",
         ),
     ):
         refused(run, {"q1": ["b"]}, match=message)
