@@ -22,7 +22,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import NumericType
 
 from rankql.core.base.errors import EqualRows, RankqlError, require
-from rankql.core.base.text import Note, format_count, is_or_are
+from rankql.core.base.text import Note
 from rankql.core.evaluation.means import means
 from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.evaluation.plan.meta import APART, MISSED, Meta, left_out_if
@@ -35,7 +35,12 @@ from rankql.core.metrics.parse import parse
 from rankql.core.metrics.profiles import entry, tool_of
 from rankql.core.tables import request
 from rankql.core.tables.inputs import Inputs
-from rankql.core.tables.numbers.values import MOST_EQUAL
+from rankql.core.tables.numbers.values import (
+    EQUAL_ROWS,
+    MOST_EQUAL,
+    describe_equal_rows,
+    highest_share,
+)
 from rankql.core.tables.private import private_connection
 from rankql.core.tables.request import DEFAULT_METRICS, EvaluationOptions
 from rankql.core.tables.session import open_session
@@ -230,13 +235,13 @@ def _drop_equal(data: Any, error: EqualRows) -> tuple[Any, Note]:
     """The frames of the run or of the judgments without rows that are equal to another one."""
     frames = dict(data) if isinstance(data, Mapping) else {None: data}
     once = {name: frame.distinct() for name, frame in frames.items()}
-    counts = [(frame.count(), once[name].count()) for name, frame in frames.items()]
-    left = sum(rows - kept for rows, kept in counts)
-    if not left or any(rows - kept > max(1, MOST_EQUAL * rows) for rows, kept in counts):
+    rows = {name: frame.count() for name, frame in frames.items()}
+    more = {name: n - once[name].count() for name, n in rows.items()}
+    share, left = highest_share(zip(rows.values(), more.values(), strict=True)), sum(more.values())
+    if not 0 < share <= MOST_EQUAL:
         drop = f". {error.source}.distinct() drops rows that are equal in all columns" * bool(left)
         raise RankqlError(f"{error.text}{drop}") from None
-    words = f"{format_count(left, 'row')} equal to another one in all columns {is_or_are(left)}"
-    note = Note(f"{words} left out", heading=error.source, kind="equal-rows")
+    note = Note(describe_equal_rows(left), heading=error.source, kind=EQUAL_ROWS)
     return (once if isinstance(data, Mapping) else once[None]), note
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 
 import polars as pl
 
 from rankql.core.base.errors import RankqlError, advise
 from rankql.core.base.text import format_count, is_or_are
-from rankql.core.metrics.macros import quote
+from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
 from rankql.core.tables.reader import Reader, numbers_in_memory
 from rankql.core.tables.tables import FLOATS, Table, is_nan, is_number, is_text, text_number
 
@@ -18,6 +19,8 @@ from rankql.core.tables.tables import FLOATS, Table, is_nan, is_number, is_text,
 LOWEST = -3.4028234e38
 # With a larger share of equal rows, a file was probably read twice.
 MOST_EQUAL = 0.1
+# The kind of the note on them, and their count.
+EQUAL_ROWS, _COUNT = "equal-rows", f"{INTERNAL_PREFIX}n"
 # How text says yes and no.
 _YES, _NO = ("true", "yes", "t", "y"), ("false", "no", "f", "n")
 # How Label Studio writes a rating into CSV and JSON: the text or the list of one object.
@@ -194,24 +197,34 @@ def refuse_rounded_scores(table: Table) -> None:
 
 
 def share_of_equal_rows(table: Table, system: str | None) -> float:
-    """The share of rows that repeat another one in all columns, the highest of any system. A single
-    one is no file that was read twice.
-    """
+    """The share of rows that repeat another one in all columns, the highest of any system."""
     of = quote(table.actual_name(system)) if system and table.has(system) else "NULL"
-    rows = f"SELECT *, count(*) AS __rankql_n FROM {table.sql} GROUP BY ALL"
-    more = f"SELECT sum(__rankql_n - 1) AS more, sum(__rankql_n) AS n FROM ({rows}) GROUP BY {of}"
-    share = f"coalesce(max(if(more = 1, least(1 / n, {MOST_EQUAL}), more / n)), 0)"
-    return float(table.session.value(f"SELECT {share} FROM ({more})"))
+    rows = f"SELECT *, count(*) AS {_COUNT} FROM {table.sql} GROUP BY ALL"
+    counts = f"SELECT sum({_COUNT}), sum({_COUNT} - 1) FROM ({rows}) GROUP BY {of}"
+    return highest_share(table.session.rows(counts))
+
+
+def highest_share(counts: Iterable[tuple[int, int]]) -> float:
+    """The highest share of some rows: pairs of all and of these. A single one is no file that was
+    read twice.
+    """
+    shares = (min(1 / n, MOST_EQUAL) if more == 1 else more / n for n, more in counts if n)
+    return float(max(shares, default=0))
+
+
+def describe_equal_rows(count: int) -> str:
+    """What a note says of rows that are left out."""
+    equal = f"{format_count(count, 'row')} equal to another one in all columns"
+    return f"{equal} {is_or_are(count)} left out"
 
 
 def without_equal_rows(session: Reader, table: Table) -> Table:
     """The table in which rows that are equal in all columns count once, in their order."""
     names = ", ".join(map(quote, table.columns))
-    rows = f"SELECT {names}, row_number() OVER () AS __rankql_n FROM {table.sql}"
+    rows = f"SELECT {names}, row_number() OVER () AS {_COUNT} FROM {table.sql}"
     once = table.load(
-        f"(SELECT {names} FROM ({rows}) GROUP BY ALL ORDER BY min(__rankql_n))", text=table.text
+        f"(SELECT {names} FROM ({rows}) GROUP BY ALL ORDER BY min({_COUNT}))", text=table.text
     )
     if more := table.value("count(*)") - once.value("count(*)"):
-        equal = f"{format_count(more, 'row')} equal to another one in all columns"
-        session.note(table.label, f"{equal} {is_or_are(more)} left out", "equal-rows")
+        session.note(table.label, describe_equal_rows(more), EQUAL_ROWS)
     return replace(table, sql=once.sql, permanent="", lazy=False) if more else table
