@@ -123,12 +123,13 @@ def read_values(
     several = f"query must be one column of values, not {query!r}. Make one of them first"
     require(isinstance(query, str | None), several)
     names = [metrics] if isinstance(metrics, str) else metrics
+    of_python = isinstance(table, list | tuple | Iterator | Mapping)  # where NaN is undefined
     table = _as_rows(table, query)
     result = open_printed(table, query, names, system) if con is None else None
     if result is None:
         with open_session(con, table) as session:
             rows = session.table(table, VALUES)
-            rows = replace(rows, nan=rows.nan or isinstance(table, list | Mapping))
+            rows = replace(rows, nan=rows.nan or of_python)
             result = _read(session, rows, query, names, system)
     return ask_first_ranks(result) if names is None else result
 
@@ -148,8 +149,7 @@ def _as_rows(data: Any, query: str | None) -> Any:
         lengths = {*map(len, data.values())}
         flat = not any(isinstance(y, list | tuple | dict) for x in data.values() for y in x)
         numbers = any(isinstance(y, float) for x in data.values() for y in x)
-        columns = len(lengths) == 1 and flat and numbers
-        return pl.DataFrame({**data}).fill_nan(None) if columns else data
+        return pl.DataFrame({**data}) if len(lengths) == 1 and flat and numbers else data
     return rows or data
 
 
