@@ -10,7 +10,10 @@ import polars as pl
 from rankql.core.base import text
 from rankql.core.base.results import NAME, Block
 from rankql.core.evaluation.result.means_result import LARGE, OWN_HEADS
+from rankql.core.metrics.macros import INTERNAL_PREFIX
 from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT, WORSE
+
+_PAIR = f"{INTERNAL_PREFIX}pair"
 
 # The marks of systems that differ significantly from the baseline.
 MARKS = {BETTER: "†", WORSE: "‡"}
@@ -131,8 +134,8 @@ def orient_pairs(rows: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> pl.Dat
         a="b", b="a", difference=-pl.col("difference"), lo=-pl.col("hi"), hi=-pl.col("lo"),
         verdict=pl.col("verdict").replace(opposite),
     )  # fmt: skip
-    order = pl.DataFrame(pairs, ["a", "b"], orient="row").with_row_index("__rankql_pair")
+    order = pl.DataFrame(pairs, ["a", "b"], orient="row").with_row_index(_PAIR)
     both = pl.concat([rows, turned]).join(order, on=["a", "b"])
     names = (rows[x].unique(maintain_order=True) for x in ("metric", "slice"))
     places = [pl.col(x.name).replace_strict(x, pl.int_range(len(x), eager=True)) for x in names]
-    return both.sort(*places, "__rankql_pair").drop("__rankql_pair")
+    return both.sort(*places, _PAIR).drop(_PAIR)

@@ -51,8 +51,8 @@ def _read_ranks(table: Table, name: str) -> Iterator[Call]:
     query = table.find("query")
     if query and table.value(f"count(DISTINCT {quote(query)}) < count({quote(query)})"):
         keys = tell_apart(replace(table, roles={"query": query}), ()) or keys
-    for key in keys:
-        yield from ({**rel, **x, **key} for x in _places(table, name))
+    places = _places(table, name)
+    yield from ({**rel, **place, **key} for key in keys for place in places)
 
 
 def _places(table: Table, name: str) -> list[Call]:
@@ -72,16 +72,12 @@ def _answered(table: Table, rank: str) -> str:
     beside the rank.
     """
     for name in table.own_columns if table.find("query") else ():
-        kind, column = table.columns[name], quote(name)
+        kind, column = table.columns[name], quote_keyword(name)
         lacks = f"coalesce(trim({column}), '') = ''" if is_text(kind) else f"len({column}) = 0"
         if name == rank or not (is_text(kind) or kind.endswith("[]")):
             continue
         fits = f"count(*) FILTER ({lacks}) > 0 AND count({quote(rank)}) FILTER ({lacks}) = 0"
         if table.value(f"{fits} AND 2 * count(*) FILTER ({lacks}) < count(*)"):
-            has = (
-                f"{quote_keyword(name)} <> ''"
-                if is_text(kind)
-                else f"len({quote_keyword(name)}) > 0"
-            )
+            has = f"{column} <> ''" if is_text(kind) else f"len({column}) > 0"
             return f"CASE WHEN {has} THEN 1 END"
     return "1"

@@ -85,19 +85,20 @@ def tell_apart(
 
 def _says_key(name: str, kind: str, unit: Sequence[str]) -> bool:
     """Is it rather a part of the key than a setting: a time, or a number beside items?"""
-    number = bool(unit) and is_number(kind) and not kind.startswith((*FRACTIONS, "BOOLEAN"))
+    number = bool(unit) and _is_whole_number(kind)
     return number or kind.startswith(("DATE", "TIME")) or names_part_of_key(name, "BIGINT")
+
+
+def _is_whole_number(kind: str) -> bool:
+    return is_number(kind) and not kind.startswith((*FRACTIONS, "BOOLEAN"))
 
 
 def _counts_chunks(table: Table, name: str) -> bool:
     """Is it a number that begins at 0 or 1, as those of the chunks of a document do?"""
     kind = table.columns[name]
-    number = is_number(kind) and not kind.startswith((*FRACTIONS, "BOOLEAN"))
-    return (
-        number
-        and not names_part_of_key(name, kind)
-        and bool(table.value(f"min({quote(name)}) BETWEEN 0 AND 1"))
-    )
+    if not _is_whole_number(kind) or names_part_of_key(name, kind):
+        return False
+    return bool(table.value(f"min({quote(name)}) BETWEEN 0 AND 1"))
 
 
 def _as_text(table: Table, name: str) -> str:

@@ -109,11 +109,9 @@ def makes_sense(call: Call) -> bool:
     queries, items, systems, grades, scores = (_names(call.get(x)) for x in roles)
     if any(says(x, "order") for x in (*queries, *systems)) or says(_first(call), "page"):
         return False
-    if {*systems} & {*queries, *items}:
+    if {*systems} & {*queries, *items} or {*queries} & {*items}:
         return False
     if any(list_side(x) or (says(x, "system") and not is_called(x, ["run_id"])) for x in queries):
-        return False
-    if not {*queries}.isdisjoint(items):
         return False
     if any(says(x, "time") for x in (*grades, *scores)) or any(says(x, "id") for x in scores):
         return False

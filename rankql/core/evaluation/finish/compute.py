@@ -75,7 +75,9 @@ def _name_missing(evaluation: Evaluation, values: Values) -> Values:
     """The values with the slice of missing queries, whose texts no row of the run says."""
     frame, ctes = values.per_query, evaluation.inputs.ctes
     names = {x for group in evaluation.groupings for x in group} - {evaluation.cluster}
-    for name in names if frame[MISSING].any() else ():
+    if not (names and frame[MISSING].any()):
+        return values
+    for name in names:
         if ctes[name] == "run" and frame.schema[name] == pl.String:
             lost = frame[MISSING] & frame[name].is_null()
             frame = frame.with_columns(frame[name].set(lost, "(missing)"))

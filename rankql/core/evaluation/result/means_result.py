@@ -204,7 +204,7 @@ class MeansResult(TableResult):
         """
         notes = [text.join_queries(self._count_parts()), *self.data_notes]
         if rows not in (None, "system") and len(self.metrics) == 1 and isinstance(columns, list):
-            (columns, *_) = [name for name in columns if name != "metric"] or [None]
+            columns = next((name for name in columns if name != "metric"), None)
         if across := find_across(self, rows, columns):
             return make_wide_table(
                 self, self.systems, False, across=across, notes=notes, source=self
