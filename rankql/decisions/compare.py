@@ -21,7 +21,7 @@ from rankql.core.base.errors import (
 )
 from rankql.core.base.text import Note
 from rankql.core.base.writing import remember_inputs
-from rankql.core.evaluation.checks.rankings import OF_COUNTS
+from rankql.core.evaluation.checks.values import OF_COUNTS
 from rankql.core.evaluation.evaluate import evaluate_request
 from rankql.core.evaluation.plan.meta import average_slices
 from rankql.core.evaluation.result.result import Result

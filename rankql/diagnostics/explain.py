@@ -18,9 +18,10 @@ from rankql.core.base.results import drop_idle_columns
 from rankql.core.base.writing import remember_inputs
 from rankql.core.evaluation.checks.counters import count_rankings
 from rankql.core.evaluation.checks.duplicates import require_unique_rows
-from rankql.core.evaluation.checks.rankings import RANKINGS, VALUES
+from rankql.core.evaluation.checks.rankings import RANKINGS
 from rankql.core.evaluation.checks.record import Evidence, inspect
 from rankql.core.evaluation.checks.sampled import SAMPLED
+from rankql.core.evaluation.checks.values import VALUES
 from rankql.core.evaluation.evaluate import open_evaluation
 from rankql.core.evaluation.finish.compute import finish
 from rankql.core.evaluation.plan.evaluation import Evaluation

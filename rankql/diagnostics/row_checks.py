@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from rankql.core.evaluation.checks.rankings import RATINGS, RATINGS_PROBLEM, REFUSED
+from rankql.core.evaluation.checks.rankings import REFUSED
+from rankql.core.evaluation.checks.values import RATINGS, RATINGS_PROBLEM
 from rankql.core.tables.tables import Table, is_nan, same_kind
 from rankql.shapes.doubts.spelling import respell
 

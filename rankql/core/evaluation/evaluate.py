@@ -26,9 +26,10 @@ from rankql.core.base.writing import (
 from rankql.core.evaluation.checks.causes import Causes
 from rankql.core.evaluation.checks.counters import read_counters
 from rankql.core.evaluation.checks.duplicates import count_equal_once, find_repeated
-from rankql.core.evaluation.checks.rankings import RANKINGS, VALUES
+from rankql.core.evaluation.checks.rankings import RANKINGS
 from rankql.core.evaluation.checks.record import Evidence, inspect
 from rankql.core.evaluation.checks.sampled import SAMPLED
+from rankql.core.evaluation.checks.values import VALUES
 from rankql.core.evaluation.finish import compute
 from rankql.core.evaluation.means.means import require_interval
 from rankql.core.evaluation.plan.evaluation import Evaluation

@@ -1,6 +1,7 @@
 """Notes on several runs: one line where they say the same, with the range of their numbers."""
 
 import polars as pl
+import pytest
 
 import rankql
 
@@ -52,3 +53,37 @@ def test_nothing_relevant_is_said_once():
     ]
     alone = rankql.evaluate(runs, gold, "Success@5", interval=None).notes
     assert any("leaves out 10 of 40 rankings" in x for x in alone)
+
+
+def test_runs_that_share_no_query_are_asked_about():
+    """A part has no value for a query of another one; 0 is none."""
+    gold = {"a": ["y"], "b": ["z"], "c": ["v"]}
+    parts = {"easy": {"a": ["x", "y"]}, "hard": {"b": ["z"], "c": ["x"]}}
+    with pytest.raises(rankql.RankqlError, match="No query is in two of the runs") as error:
+        rankql.evaluate(parts, gold, "RR")
+    (call,) = error.value.remedies
+    assert rankql.evaluate(parts, gold, "RR", **call).summary["mean"].to_list() == [0.5, 0.5]
+    zero = rankql.evaluate(parts, gold, "RR", missing="zero").summary["mean"].to_list()
+    assert zero == pytest.approx([1 / 6, 1 / 3])
+    parts["hard"] |= {"a": ["w"]}
+    assert rankql.evaluate(parts, gold, "RR").summary["mean"].to_list() == zero
+
+
+@pytest.mark.parametrize(
+    ("gold", "noted"),
+    [
+        ({"a": ["y", "x"], "b": ["z", "w"]}, True),  # another order of the same
+        ({"a": ["y", "x"], "b": ["z"]}, False),  # w is not relevant
+        ({"a": ["x", "y"], "b": ["w", "z", "v"]}, False),  # v is not found
+        ({"a": {"x": 2, "y": 1}, "b": {"w": 1, "z": 1}}, False),  # graded
+        ({"a": {"x": 1, "y": 1}, "b": {"w": 1, "z": 0}}, False),
+    ],
+)
+def test_judgments_that_are_another_order_of_the_run_are_noted(gold, noted):
+    result = rankql.evaluate({"a": ["x", "y"], "b": ["w", "z"]}, gold, "nDCG@10")
+    assert any("any order has the same value" in x for x in result.notes) is noted
+
+
+def test_single_relevant_items_that_are_all_found_are_not_noted():
+    result = rankql.evaluate({"a": ["x"], "b": ["w", "z"]}, {"a": ["x"], "b": ["w"]}, "RR")
+    assert result["RR"] == 1 and not any("any order" in x for x in result.notes)

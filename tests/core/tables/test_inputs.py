@@ -128,7 +128,8 @@ def test_paths_begin_with_the_home_folder(folder):
 @few(1)("run", ["day=1/*.parquet", "day=1/part.parquet", "day=1"])
 def test_paths_have_an_equals_sign(folder, run):
     assert '"mean": 0.5,' in printed("eval", run, "qrels.parquet", "--missing", "skip")
-    two = printed("eval", f"one={run}", "two=day=2/*.parquet", "qrels.parquet")
+    files = [f"one={run}", "two=day=2/*.parquet", "qrels.parquet"]
+    two = printed("eval", *files, "--missing", "zero")
     assert '"system": "one"' in two and '"system": "two"' in two
 
 

@@ -655,7 +655,7 @@ def test_judgments_are_those_of_the_parts_that_runs_have_queries_of(other, tmp_p
     assert "the run has queries of test only, so the rows of test" in result.notes[0]
     assert result.columns["qrels"]["split"] == "test"
     runs = {x: pl.DataFrame({"user": [x], "item": ["d"], "score": [1.0]}) for x in TOP}
-    both = rankql.evaluate(runs, log, "R@2").summary
+    both = rankql.evaluate(runs, log, "R@2", missing="zero").summary
     assert both.select("system", "mean", "missing").rows() == [("u1", 0.125, 1), ("u2", 0, 1)]
     number = {"u1": 1, "u2": 2}
     log = log.with_columns(user=pl.col("user").replace_strict(number))

@@ -164,6 +164,12 @@ class Evidence:
         """Is a judged query missing from a run?"""
         return MISSING in self.values.columns and bool(self.values[MISSING].any())
 
+    @property
+    def is_perfect(self) -> bool:
+        """Has each query 1 as the value of each metric?"""
+        values = (self.values[x.name] for x in self.evaluation.metrics)
+        return all(x.dtype.is_numeric() and len(x) > 1 and x.min() == x.max() == 1 for x in values)
+
     @cached_property
     def counts_hits(self) -> bool:
         """Does a metric read which grades reach the threshold, which nobody named?"""
