@@ -224,6 +224,23 @@ def test_scores_beside_a_list_of_grades_are_asked_about(grades, name, first, mea
     assert evaluate(by_id, item="docs", **known, score=name)[0] == pytest.approx(3 / 4)
 
 
+@pytest.mark.parametrize("names", [["gold_old", "gold_new"], ["gold_style", "gold_tone"]])
+def test_flags_of_objects_do_not_hide_two_lists_of_relevant_ids(names):
+    """Where the lists have none of the ids, the flags are the grades."""
+    ids = "gold_old" in names
+    rows = [
+        {names[0]: [y if ids else "cosy"], names[1]: [x if ids else "warm"], "query": y,
+         "retrieved": [{"id": x, "is_relevant": False}, {"id": y, "is_relevant": True}]}
+        for x, y in ("ab", "cd")
+    ]  # fmt: skip
+    if not ids:
+        assert rankql.evaluate(rows, metrics="RR")["RR"] == 0.5
+        return
+    calls = reading.asked(rows, metrics="RR").calls
+    pairs = [x["item"] for x in calls if "rel" not in x]
+    assert pairs == [["retrieved.id", x] for x in names]
+
+
 def test_flags_of_an_object_of_lists_are_asked_about():
     one = {"is_selected": [0, 1, 0], "passage_text": ["t", "u", "v"], "url": ["x", "y", "z"]}
     two = {"is_selected": [1, 0], "passage_text": ["w", "p"], "url": ["q", "r"]}

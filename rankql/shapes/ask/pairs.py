@@ -336,7 +336,7 @@ def _rank(run: list[_Field], qrels: list[_Field], listed: bool) -> list[_Pair]:
     ]
     groups = defaultdict[tuple[str, str], list[tuple[_Field, _Field]]](list)
     for x, y in pairs:
-        of_pair = y.path.name.endswith("]") and y.path.values != ""
+        of_pair = any(z.path.name.endswith("]") and z.path.values for z in (x, y))
         parts = of_pair or (_similar(x, y) >= 0.75 and not x.words & _BESIDE)
         if parts and x.path.values and x.spelled == x.path.name:
             groups[x.path.values, y.path.values].append((x, y))
@@ -346,7 +346,7 @@ def _rank(run: list[_Field], qrels: list[_Field], listed: bool) -> list[_Pair]:
     keys: list[_Pair] = []
     for group in groups.values():
         best: dict[str, tuple[_Field, _Field]] = {}
-        for x, y in sorted(group, key=lambda pair: -_similar(*pair)):
+        for x, y in sorted(group, key=lambda pair: (not pair[1].path.values, -_similar(*pair))):
             if x.path not in [a.path for a, _ in best.values()]:
                 best.setdefault(y.path.name, (x, y))
         if len(best) > 1:
@@ -365,12 +365,17 @@ def _rank(run: list[_Field], qrels: list[_Field], listed: bool) -> list[_Pair]:
         sides = (list_side(names[0]) == "run") + (list_side(names[1]) == "qrels")
         ids = any(says(n, "id") or rank_of("item", n) is not None for n in names)
         fine = bool(_FINE & x.words) or bool(_FINE & y.words)
-        found = _has_all(y, x) and any(_has_all(z, x) and not _has_all(y, z) for z in run if z != y)
+        # All that it has is relevant, and more is: what was found, or the judgments.
+        part = sides < 2 and not _has_all(x, y)
+        found = _has_all(y, x) and (
+            part or any(_has_all(z, x) and not _has_all(y, z) for z in run if z != y)
+        )
         chance = len(x.ids) < FEW_QUERIES and (_is_small(x) or _is_small(y))
         # What the run and other judgments have in common is derived from both.
         judged = (z for z in qrels if z != y and list_side(z.path.name) == "qrels")
         derived = _has_all(x, y) and any(_has_all(z, y) and not _has_all(y, z) for z in judged)
-        return chance, found or derived, -sides, -_similar(x, y), -ids, -fine
+        objects = ("." in names[0]) - ("." in names[1])  # as retrievers give them
+        return chance, found or derived, -sides, -objects, -_similar(x, y), -ids, -fine
 
     likely = [(x, y) for x, y in sorted(pairs, key=order) if not _is_place(x) and not _is_place(y)]
     return [*keys, *(([x], [y]) for x, y in likely)][:_PAIRS]

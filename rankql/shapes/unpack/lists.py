@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from rankql.core.base.column_names import LIST_GRADES, LIST_SCORES, find_name, says
+from rankql.core.base.column_names import LIST_GRADES, LIST_SCORES, find_name, list_side, says
 from rankql.core.base.errors import Question, RankqlError, require
 from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
 from rankql.core.tables.candidates import (
@@ -28,6 +28,7 @@ from rankql.core.tables.tables import (
     CHOSEN,
     Runs,
     Table,
+    is_id,
     is_nested,
     is_number,
     is_text,
@@ -51,6 +52,7 @@ from rankql.shapes.choose.choice import (
     compute_columns,
     named_columns,
 )
+from rankql.shapes.choose.paths import write_ids
 from rankql.shapes.choose.row_keys import find_row_keys, require_one_row
 from rankql.shapes.unpack.unnamed import require_known_list, require_known_lists
 
@@ -325,7 +327,17 @@ def _find_flag(table: Table, items: Sequence[Ids], rel: Any) -> str:
         return (own and find_field(table, column, rel)) or ""
     if rel is not None or judged:
         return ""
-    return find_name(fields_of(table.columns[column]), "flag", "grades", "rel") or ""
+    flag = find_name(fields_of(table.columns[column]), "flag", "grades", "rel") or ""
+    return "" if flag and _has_gold(table, items[0]) else flag
+
+
+def _has_gold(table: Table, ids: Ids) -> bool:
+    """Has another list, called like relevant ids, some of these?"""
+    lists = [x for x in lists_of(table) if x != ids.column and list_side(x) == "qrels"]
+    lists = [x for x in lists if is_id(table.columns[x].removesuffix("[]"))]
+    own = f"CAST({write_ids([ids])} AS VARCHAR[])"
+    shared = [f"bool_or(list_has_any({own}, CAST({quote(x)} AS VARCHAR[])))" for x in lists]
+    return bool(lists) and bool(table.value(" OR ".join(shared)))
 
 
 def _read_side(table: Table, choice: Choice, side: int) -> tuple[Table, Ids]:
