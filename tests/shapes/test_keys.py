@@ -29,9 +29,12 @@ TIMES = {
 }
 
 
-@pytest.mark.parametrize("name", ["ts", "timestamp"])
-def test_a_time_of_rankings_is_noted_where_no_item_repeats(name):
-    table = rows(name, (100, FIRST), (200, SECOND))
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("ts", pl.Int64), ("timestamp", pl.Int64), ("request_time", pl.Int64), ("seen", pl.Datetime)],
+)
+def test_a_time_of_rankings_is_noted_where_no_item_repeats(name, kind):
+    table = rows(name, (100, FIRST), (200, SECOND)).cast({name: kind})
     result = rankql.evaluate(table, metrics="RR")
     (note,) = (x for x in result.notes if name in x)
     assert result["RR"] == 0.5 and f"query=['user_id', '{name}']" in note
@@ -48,8 +51,9 @@ def test_a_time_of_rankings_is_noted_where_no_item_repeats(name):
         # One time per query.
         pl.concat([rows("timestamp", (1, FIRST)), rows("timestamp", (2, SECOND)).with_columns(
             user_id=pl.lit(8, pl.Int64))]),
-        # A brand is a property of items.
+        # A brand and a day without a name of times are properties of items.
         rows("brand", (1, FIRST), (2, SECOND)),
+        rows("made", (1, FIRST), (2, SECOND)).cast({"made": pl.Date}),
     ],
 )  # fmt: skip
 def test_other_times_are_no_keys(table):
@@ -172,6 +176,14 @@ def test_first_ranks_of_which_a_number_says_no_hit(ranks, calls, value, file, tm
     offered = [x["pos"] for x in error.value.calls if "pos" in x]
     assert offered == calls
     assert rankql.evaluate(table, metrics="RR", rel="1", pos=calls[0])["RR"] == pytest.approx(value)
+
+
+def test_numbers_of_places_and_minus_one_are_ranks_whatever_they_are_called():
+    table = pl.DataFrame({"asked": [*"abcd"], "found": [0, -1, 1, 3]})
+    call = {"query": "asked", "rel": "1", "pos": "nullif(found, -1) + 1"}
+    assert asked(table).calls[0] == call
+    likes = table.with_columns(found=pl.Series([0, -1, 1, 0]))
+    assert not any("pos" in x for x in asked(likes).calls)
 
 
 @pytest.mark.parametrize("name", ["chunk_size", "approach_no", "setting"])

@@ -28,9 +28,21 @@ def first_rank_error(label: str, name: str, ranks: Sequence[Call] = ()) -> Rankq
 def ask_about_ranks(run: Table, numbers: Sequence[str]) -> RankqlError | None:
     """The error if a run without items has ranks of first hits alone; numbers: its columns."""
     ranks = [x for x in {*numbers, *run.known("pos")} if says(x, "first rank")]
+    ranks = ranks or [x for x in numbers if _marks_misses(run, x)]
     if len(ranks) != 1 or run.known("item") or _has_rankings(run, ranks[0]):
         return None
     return first_rank_error(run.label, ranks[0], [*_read_ranks(run, ranks[0])])
+
+
+def _marks_misses(table: Table, name: str) -> bool:
+    """Has each query one number, a place from 0 or 1, or -1 for none? Grades of one item differ
+    less.
+    """
+    query, number = table.find("query"), f"TRY_CAST({quote(name)} AS DOUBLE)"
+    if query is None:
+        return False
+    places = f"min({number}) = -1 AND max({number}) > 1 AND bool_and({number} % 1 = 0)"
+    return bool(table.value(f"{places} AND count(DISTINCT {quote(query)}) = count(*)"))
 
 
 def _has_rankings(table: Table, place: str) -> bool:

@@ -122,16 +122,19 @@ def name_grades(table: Table, known: Mapping[str, Any]) -> list[Call]:
     known: the columns of its roles.
     """
     query, kinds = known.get("query"), table.columns
-    if not all(isinstance(x, str) and table.has(x) for x in (query, known.get("item"))):
+    keys = query if isinstance(query, list) else [query]
+    if not all(isinstance(x, str) and table.has(x) for x in (*keys, known.get("item"))):
         return []
     free = [x for x in table.own_columns if not says(x, "row number", "beside grades")]
     free = [x for x in free if is_text(kinds[x]) or is_number(kinds[x])]
-    key, rows = quote(str(query)), f"(FROM {table.sql} LIMIT {_FIRST_ROWS})"
+    key, rows = f"({', '.join(map(quote, keys))})", f"(FROM {table.sql} LIMIT {_FIRST_ROWS})"
     pairs = "count(DISTINCT (i, v)) FILTER (v IS NOT NULL)"
     fits = f"count(DISTINCT v) BETWEEN 2 AND {LEVELS} AND {pairs} < count(v)"
     fits += f" AND {pairs} > 1.5 * count(DISTINCT i)"
     whole = f"{fits} AND bool_and(n BETWEEN 0 AND {LEVELS} AND n % 1 = 0)"
-    conditions = {x: fits if is_text(kinds[x]) else whole for x in free if x not in known.values()}
+    conditions = {
+        x: fits if is_text(kinds[x]) else whole for x in free if x not in (*keys, *known.values())
+    }
     names = [x for x, y in conditions.items() if holds(table, y, quote(x), rows, key)]
     return [{"rel": x} for x in names if len(names) == 1 and not is_text(kinds[x])]
 
@@ -166,11 +169,11 @@ def fall_in_queries(table: Table) -> bool:
 
 def is_amount(table: Table, name: str, value: str, rows: str) -> bool:
     """Are all items relevant, whatever the numbers: is none 0 or NULL, and are they called like an
-    amount or an id, or no scale: of quarters up to 10, or of ten values, most of them not 1?
+    amount or an id, or no scale: of quarters up to 10, or of ten values that repeat, most of them
+    not 1?
     """
-    scale = (
-        f"bool_and(n * 4 = floor(n * 4)) AND (max(n) <= {LEVELS} OR count(DISTINCT n) <= {LEVELS})"
-    )
+    few = f"count(DISTINCT n) <= {LEVELS} AND count(DISTINCT n) < count(n)"
+    scale = f"bool_and(n * 4 = floor(n * 4)) AND (max(n) <= {LEVELS} OR ({few}))"
     scale = f"max(n) <= 1 OR ({scale} AND 2 * count(*) FILTER (n = 1) < count(*))"
     named = number_kind(name) == "amount" or says(name, "id")
     amount = f"min(n) > 0 AND count(n) = count(*) AND ({named} OR NOT ({scale}))"

@@ -257,12 +257,13 @@ class Table:
         return recognise(role, likely or free, place=f" of {self.label}")
 
     def free_columns(self, role: str) -> list[str]:
-        """The columns without another role.
+        """The columns without another role, and that are no part of the key of the queries.
 
         by= may name the column of the queries, which is an error of its own.
         """
         allowed = (role, "") if role == "query" else (role,)
-        taken = {**{name: other for other, name in self.roles.items()}, **self.named}
+        parts = dict.fromkeys(self.sources([self.roles.get("query", "")]), "query")
+        taken = {**parts, **{name: other for other, name in self.roles.items()}, **self.named}
         free = [name for name in self.columns if taken.get(name, role) in allowed]
         return [name for name in free if not is_added(name, self.columns, role)]
 

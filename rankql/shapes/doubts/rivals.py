@@ -10,12 +10,14 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from rankql.core.base.column_names import (
+    TIMES,
     describe_span,
     is_part,
     level_of,
     list_side,
     says,
     squash,
+    words_in_order,
     words_of,
 )
 from rankql.core.base.errors import Call, Question, as_arguments
@@ -128,7 +130,8 @@ def times_of_rankings(pair: Pair) -> Iterator[str]:
         return
     grade, place = (run.table.number_or_null(x) for x in (roles["rel"], order))
     for name, (value, kind) in run.free.items():
-        if not (says(name, "time") and (is_id(kind) or kind.startswith(("DATE", "TIME")))):
+        named = says(name, "time") or words_in_order(name)[-1] in TIMES
+        if not (kind.startswith("TIMESTAMP") or (named and (is_id(kind) or kind == "DATE"))):
             continue
         groups = f"""SELECT {run.query} AS q, count(*) AS n, min({grade}) < max({grade}) AS differ,
             count(DISTINCT {place}) = count(*) AS ordered FROM {run.rows} GROUP BY q, {value}"""
