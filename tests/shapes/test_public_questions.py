@@ -245,6 +245,27 @@ CASES = {
         ),
         rows("query relevant", ("a", [["Handbook", 0], ["Handbook", 2]]), ("b", [["Policy", 1]])),
     ),
+    "key-of-fields: places in a list": case(
+        "asked",
+        rows(
+            "ask wanted_shop wanted_no best",
+            ("a", "north", 1, [["north", 2, 0.9], ["north", 1, 0.8]]),
+            ("b", "south", 2, [["south", 2, 0.9], ["north", 2, 0.7]]),
+        ),
+    ),
+    "key-of-fields: book beside": case(
+        "asked",
+        rows(
+            "qid found",
+            ("a", rows("book page_no", ("M", 1), ("M", 2))),
+            ("b", rows("book page_no", ("N", 1), ("M", 1))),
+        ),
+        rows(
+            "qid book proof",
+            ("a", "M", rows("proof_book proof_page_no", ("M", 2))),
+            ("b", "N", rows("proof_book proof_page_no", ("N", 1))),
+        ),
+    ),
     "key-of-fields: no repeats": case(
         "right",
         rows(
