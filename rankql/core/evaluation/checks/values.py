@@ -351,7 +351,8 @@ VALUES: Sequence[Check | Door] = (
         "No query is in two of the runs, and a run counts as the worst value where it has none. If "
         "they are parts of one run, pass {call}. Else write query ids the same way in all",
         _no_shared_queries, why=REFUSED,
-        when=lambda x: x.inputs.many and x.lacks_queries and "missing" not in x.named,
+        when=lambda x: x.inputs.many and x.lacks_queries and "missing" not in x.named
+        and x.evaluation.conventions.missing == "zero",
     ),
     Check(
         "any-order", "values", "note",
