@@ -209,13 +209,15 @@ def read_values_file(
     known = (*TIMES, *column_names.ROW_NUMBERS)
     others = [x for x in columns if x not in taken and not is_called(x, known)]
     others = [x for x in others if not _may_name_systems(x)]
-    if table is None or key not in columns or not (named or others):
+    values = [x for x in others if _is_value(x, columns[x])]
+    rest = {columns[x] for x in others if x not in values} - {"BOOLEAN"}  # flags are attributes
+    if table is None or key not in columns or not (named or values):
         return None
-    if not runs.isdisjoint(others) or not all(_is_number(columns[x]) for x in others):
+    if rest or not runs.isdisjoint(others):
         return None
     with open_session(None) as session:
         table = session.table(path, repr(os.fspath(path)))
-        return _read(session, table, key, [*named, *others], system)
+        return _read(session, table, key, [*named, *values], system)
 
 
 def read_header(path: str | os.PathLike[str]) -> Table | None:
@@ -259,8 +261,9 @@ def _read(
     require(isinstance(names, Sequence | None), f"metrics must be columns, not {names!r}")
     others = [x for x in table.columns if x not in (key, system, MISSING, *objects)]
     if names is None:
-        flags = [x for x in others if table.columns[x] == "BOOLEAN" and _is_measured(x)]
-        metrics = [x for x in others if x in flags or is_number_column(table, x)]
+        metrics = [
+            x for x in others if is_number_column(table, x) or _is_value(x, table.columns[x])
+        ]
     else:
         metrics = [require_column(table, name, "metrics") for name in dict.fromkeys(names)]
     if not metrics:
@@ -313,9 +316,12 @@ def _read(
     return result
 
 
-def _is_measured(name: str) -> bool:
-    """Is a flag the value of a metric by its name, such as a hit, and no attribute?"""
-    return parse.is_metric(name.rpartition(".")[2]) or says(name, "flag")
+def _is_value(name: str, kind: str) -> bool:
+    """Is it a number; or a flag that is the value of a metric by its name, such as a hit, and no
+    attribute?
+    """
+    measured = parse.is_metric(name.rpartition(".")[2]) or says(name, "flag")
+    return measured if kind == "BOOLEAN" else is_number(kind) and kind != '"NULL"'
 
 
 def _may_name_systems(name: str) -> bool:
@@ -329,7 +335,8 @@ def is_number_column(table: Table, name: str) -> bool:
         return False
     if table.text:
         return number_type(table, name) is not None
-    return _is_number(table.columns[name])
+    kind = table.columns[name]
+    return is_number(kind) and kind not in ("BOOLEAN", '"NULL"')
 
 
 def _find_text(table: Table, name: str) -> str | None:
@@ -348,10 +355,6 @@ def describe_commas(table: Table, names: Iterable[str]) -> str:
                 "pass pl.read_csv(path, separator=';', decimal_comma=True)"
             )
     return ""
-
-
-def _is_number(kind: str) -> bool:
-    return is_number(kind) and kind not in ("BOOLEAN", '"NULL"')
 
 
 def align_values(results: Mapping[str, Result], attributes: Sequence[str]) -> dict[str, Result]:

@@ -288,6 +288,15 @@ def test_flags_are_metrics_if_they_are_named():
     assert named.pairs["difference"].item() == -1
 
 
+def test_a_file_of_values_may_have_flags_as_attributes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, frame in (("a.csv", BEFORE), ("b.csv", AFTER)):
+        flag = pl.int_range(pl.len()) % 2 == 0
+        frame.select("user", "wait", "clicks", is_new=flag).write_csv(name)
+    compared = rankql.compare({"before": "a.csv", "after": "b.csv"})
+    assert compared.metrics == ["wait", "clicks"] and "attributes = is_new" in str(compared)
+
+
 WRITTEN = {
     "csv": (pd.DataFrame.to_csv, str),
     "csv of many": (lambda f, path: f.assign(**dict.fromkeys("abcdefgh", 1)).to_csv(path), str),

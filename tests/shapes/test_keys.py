@@ -316,3 +316,12 @@ def test_ranks_of_first_hits_have_a_row_per_query_with_an_answer(name, tmp_path)
         rankql.evaluate(path, metrics="RR")
     call = (getattr(error.value, "calls", None) or error.value.remedies)[0]
     assert rankql.evaluate(path, metrics="RR", **call)["RR"] == pytest.approx(value)
+
+
+def test_several_rows_of_a_query_without_anything_else_have_a_row_of_the_page():
+    rows = [{"ask": "a", "found": [x], "wanted": ["x"], "query": "a"} for x in "xy"]
+    with pytest.raises(rankql.RankqlError, match=r"number the rows .*by-hand\.md#trials$"):
+        rankql.evaluate(rows, metrics="RR", item=["found", "wanted"], query="ask")
+    numbered = [{**x, "run_no": n} for n, x in enumerate(rows)]
+    call = {"query": ["ask", "run_no"], "by": "ask", "mean": "slices"}
+    assert rankql.evaluate(numbered, metrics="RR", item=["found", "wanted"], **call)["RR"] == 0.5

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from rankql.core.base.column_names import QUESTIONS, says
-from rankql.core.base.errors import EqualRows, Question
+from rankql.core.base.errors import BY_HAND, EqualRows, Question, RankqlError
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.candidates import assign_roles, find_ids
 from rankql.core.tables.key_columns import tell_apart
@@ -80,6 +80,9 @@ def require_one_row(table: Table, column: str, system: str | None) -> None:
         if 0 < share_of_equal_rows(table, system) <= MOST_EQUAL:
             raise EqualRows(text, "run")
         calls = tell_apart(table, (), system=system)
+        if not calls:
+            text += ", or number the rows of each query in a column, the second part of its key. "
+            raise RankqlError(f"{text}See {BY_HAND('trials')}")
         parts = calls[0].get("query") if calls else None
         each = f"Each row is then a query. Rows of one {keys[0]} are not independent: pass "
         hints = [f"{each}cluster={keys[0]!r} too"] if isinstance(parts, list) else []
