@@ -17,6 +17,7 @@ from rankql.core.evaluation.evaluate import evaluate_request
 from rankql.core.evaluation.plan.meta import APART, MEAN_OF_SLICES, POOLED, average_slices
 from rankql.core.evaluation.result.result import Result
 from rankql.core.metrics.macros import MISSING
+from rankql.core.tables.numbers.values import EQUAL_ROWS
 from rankql.core.tables.request import (
     DEFAULT_METRICS,
     RankingRules,
@@ -301,6 +302,7 @@ def gate(
     if not results["run"] and (call := find_systems(replace(request, run=data["run"]))):
         one = f"If {call['system']} names systems, pass the rows of one at a time"
         notes.append(f"{one}: now each has queries of its own")
+    notes += [x for x in doubts if text.Note.of(x).kind == EQUAL_ROWS]
     notes = list(dict.fromkeys([*notes, *run_result.data_notes]))
     table = pl.DataFrame(rows, schema=verdict.SCHEMA)
     inputs = {**data, "judgments": qrels}

@@ -213,3 +213,9 @@ def test_equal_amounts_are_not_repeated(name):
     assert call == {"rel": f"sum({name})"}
     added = bought.group_by("query", "item").agg(pl.sum(name).alias("rel"))
     assert means(SHOWN, bought, **call) == pytest.approx(means(SHOWN, added))
+
+
+def test_a_gate_says_what_is_left_out_of_both_runs():
+    verdict = rankql.gate(again(SHOWN, 3), GOLD, baseline=again(SHOWN), max_drop="nDCG@5:0.5")
+    for name, n in (("run", 3), ("run 'baseline'", 5)):
+        assert f"Note: {name}: {NOTE.format(n)}" in str(verdict)
