@@ -261,9 +261,8 @@ def _read(
     require(isinstance(names, Sequence | None), f"metrics must be columns, not {names!r}")
     others = [x for x in table.columns if x not in (key, system, MISSING, *objects)]
     if names is None:
-        metrics = [
-            x for x in others if is_number_column(table, x) or _is_value(x, table.columns[x])
-        ]
+        flags = [x for x in others if table.columns[x] == "BOOLEAN" and _is_value(x, "BOOLEAN")]
+        metrics = [x for x in others if x in flags or is_number_column(table, x)]
     else:
         metrics = [require_column(table, name, "metrics") for name in dict.fromkeys(names)]
     if not metrics:

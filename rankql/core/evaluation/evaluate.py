@@ -10,10 +10,11 @@ from functools import partial
 from typing import Any, Literal, Unpack
 
 import duckdb
+import polars as pl
 
 from rankql.core.base.column_names import Named
 from rankql.core.base.doors import DOORS, call_extra, find_door
-from rankql.core.base.errors import RankqlError, require, require_package
+from rankql.core.base.errors import RankqlError, advise, require, require_package
 from rankql.core.base.manifest import RECORDING
 from rankql.core.base.writing import (
     PARQUET,
@@ -39,6 +40,7 @@ from rankql.core.evaluation.query.script import Steps
 from rankql.core.evaluation.reduce.fetch import reduce_tables
 from rankql.core.evaluation.reduce.reduce import Reduction
 from rankql.core.evaluation.result.result import Result, check_values, write_values
+from rankql.core.metrics.macros import MISSING
 from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.reader import fetch_frame
 from rankql.core.tables.request import (
@@ -248,11 +250,32 @@ def evaluate(
     >>> evaluate(run, qrels, "RR@10")["RR@10"]
     0.5
     """
-    return evaluate_request(Request(
+    result = evaluate_request(Request(
         run, qrels, metrics, RankingRules.of(options, evaluate, SpanOptions), attributes, con,
         parse_groupings(by), weight, cluster, time, mean, interval, confidence, train, catalogue,
         seen, min_score, None if output is None else output_path(output, PARQUET), judge, judge_rel,
     ))  # fmt: skip
+    if result.meta.system and options.get("missing") is None:
+        _require_shared_queries(result)
+    return result
+
+
+def _require_shared_queries(result: Result) -> None:
+    """Refuse runs that share no query, where the worst value counts for those of the others."""
+    names, values = ["system", result.meta.query, MISSING], result.values
+    rows = (
+        values[names]
+        if isinstance(values, pl.DataFrame)
+        else pl.read_parquet(values, columns=names)
+    )
+    if not rows[MISSING].any() or result.conventions["missing"] != "zero":
+        return
+    ranked = rows.filter(~rows[MISSING])
+    if ranked["system"].n_unique() > 1 and ranked[result.meta.query].is_unique().all():
+        text = "No two runs share a query, so each would count as the worst value for the queries "
+        text += "of the others. If they are parts of one run, pass "
+        more = ". Else write query ids the same way in all"
+        raise RankqlError(advise(text, {"missing": "skip"}, more))
 
 
 def evaluate_request(request: Request) -> Result:

@@ -59,7 +59,7 @@ def test_runs_that_share_no_query_are_asked_about():
     """A part has no value for a query of another one; 0 is none."""
     gold = {"a": ["y"], "b": ["z"], "c": ["v"]}
     parts = {"easy": {"a": ["x", "y"]}, "hard": {"b": ["z"], "c": ["x"]}}
-    with pytest.raises(rankql.RankqlError, match="No query is in two of the runs") as error:
+    with pytest.raises(rankql.RankqlError, match="No two runs share a query") as error:
         rankql.evaluate(parts, gold, "RR")
     (call,) = error.value.remedies
     assert rankql.evaluate(parts, gold, "RR", **call).summary["mean"].to_list() == [0.5, 0.5]

@@ -10,11 +10,9 @@ import polars as pl
 
 from rankql.core.base.column_names import EVENTS, ROLES, TIMES, USERS, core_of, find_name, is_called
 from rankql.core.base.doors import DOORS, Door
-from rankql.core.base.errors import advise
 from rankql.core.base.text import Note, format_shares, join_words
 from rankql.core.evaluation.checks import attributes
 from rankql.core.evaluation.checks.counters import describe_chunk, format_examples
-from rankql.core.evaluation.checks.rankings import REFUSED
 from rankql.core.evaluation.checks.record import Check, Evidence, Facts
 from rankql.core.evaluation.plan import meta
 from rankql.core.metrics.all_metrics import NO_GAIN, NO_RELEVANT_ITEM
@@ -108,13 +106,6 @@ def _many_missing(evidence: Evidence) -> Iterable[Facts]:
         rule = "left out" if skip else "counted as the worst value"
         many = (pl.col("total") >= SEVERAL_QUERIES) & (pl.col("share") > MUCH_MISSING)
         yield from (facts | {"rule": rule} for facts in counts.filter(many).to_dicts())
-
-
-def _no_shared_queries(evidence: Evidence) -> Iterable[Facts]:
-    """Several runs of which no two have a query in common."""
-    own = evidence.values.filter(~pl.col(MISSING))
-    if own["system"].n_unique() > 1 and own[evidence.evaluation.inputs.query].is_unique().all():
-        yield {"call": advise({"missing": "skip"})}
 
 
 def _any_order(evidence: Evidence) -> Iterable[Facts]:
@@ -345,14 +336,6 @@ VALUES: Sequence[Check | Door] = (
         "{name}: {shares}missing queries are left out, as it has no worst value to count"
         + COMPARED,
         _without_worst, when=lambda x: x.lacks_queries,
-    ),
-    Check(
-        "no-shared-queries", "values", "error",
-        "No query is in two of the runs, and a run counts as the worst value where it has none. If "
-        "they are parts of one run, pass {call}. Else write query ids the same way in all",
-        _no_shared_queries, why=REFUSED,
-        when=lambda x: x.inputs.many and x.lacks_queries and "missing" not in x.named
-        and x.evaluation.conventions.missing == "zero",
     ),
     Check(
         "any-order", "values", "note",
