@@ -803,8 +803,8 @@ def test_two_questions_of_equal_text(tmp_path):
     assert (finding.level, finding.table, finding.message) == ("note", "run", note)
     assert read({"a": path, "b": path}).means() == [0.75] * 2
     for more, advice in (
-        ([{}, {}], r"Keep one of them\. Fill in: "),
-        ([{"id": 1}, {"id": 1}], r"Keep one of them\. Fill in: "),
+        ([{}, {}], r"Keep one of them, or number the rows"),
+        ([{"id": 1}, {"id": 1}], r"Keep one of them, or number the rows"),
         ([{"query_id": "q", "id": 0}, {"query_id": "q", "id": 1}], "Pass one of: query='id' query"),
     ):
         files = [write(path, [row | x for row, x in zip(rows, more, strict=True)])]
