@@ -1,5 +1,7 @@
 """What tells rows apart beside the query: times, keys of two columns, ranks of first hits."""
 
+from datetime import datetime
+
 import polars as pl
 import pytest
 
@@ -31,7 +33,7 @@ TIMES = {
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("ts", pl.Int64), ("timestamp", pl.Int64), ("request_time", pl.Int64), ("seen", pl.Datetime)],
+    [("ts", pl.Int64), ("timestamp", pl.Int64), ("request_time", pl.Int64), ("date", pl.Date)],
 )
 def test_a_time_of_rankings_is_noted_where_no_item_repeats(name, kind):
     table = rows(name, (100, FIRST), (200, SECOND)).cast({name: kind})
@@ -53,7 +55,10 @@ def test_a_time_of_rankings_is_noted_where_no_item_repeats(name, kind):
             user_id=pl.lit(8, pl.Int64))]),
         # A brand and a day without a name of times are properties of items.
         rows("brand", (1, FIRST), (2, SECOND)),
-        rows("made", (1, FIRST), (2, SECOND)).cast({"made": pl.Date}),
+        rows("made", (1, FIRST), (2, SECOND)).cast({"made": pl.Datetime}),
+        # The time of an item is the same in every query.
+        pl.concat([rows("time", (1, FIRST), (2, SECOND)).with_columns(user_id=pl.lit(n))
+                   for n in range(3)]),
     ],
 )  # fmt: skip
 def test_other_times_are_no_keys(table):
@@ -182,8 +187,13 @@ def test_numbers_of_places_and_minus_one_are_ranks_whatever_they_are_called():
     table = pl.DataFrame({"asked": [*"abcd"], "found": [0, -1, 1, 3]})
     call = {"query": "asked", "rel": "1", "pos": "nullif(found, -1) + 1"}
     assert asked(table).calls[0] == call
-    likes = table.with_columns(found=pl.Series([0, -1, 1, 0]))
-    assert not any("pos" in x for x in asked(likes).calls)
+    for name, values in (
+        ("found", [0, -1, 1, 0]),
+        ("found", [3, -1, 7, 2]),
+        ("profit", [0, -1, 1, 3]),
+    ):
+        other = pl.DataFrame({"asked": [*"abcd"], name: values})
+        assert not any("pos" in x for x in asked(other).calls)
 
 
 @pytest.mark.parametrize("name", ["chunk_size", "approach_no", "setting"])
@@ -325,3 +335,27 @@ def test_several_rows_of_a_query_without_anything_else_have_a_row_of_the_page():
     numbered = [{**x, "run_no": n} for n, x in enumerate(rows)]
     call = {"query": ["ask", "run_no"], "by": "ask", "mean": "slices"}
     assert rankql.evaluate(numbered, metrics="RR", item=["found", "wanted"], **call)["RR"] == 0.5
+
+
+def test_flags_are_no_part_of_a_key_and_two_columns_come_before_a_system():
+    """Where a table has its own grades, a shop and its week are more often the key."""
+    rows = [
+        (f"s{shop}", week, f"p{(7 * shop + 5 * week + 3 * n) % 11}", 9.0 - n, int(n == shop % 3))
+        for shop in range(6)
+        for week in (31, 32, 33)
+        for n in range(4)
+    ]
+    table = pl.DataFrame(rows, ["shop", "nth", "product", "fit", "bought"], orient="row")
+    first = {"query": ["shop", "nth"], "rel": "bought", "score": "fit"}
+    assert first.items() <= asked(table).calls[0].items()
+    assert not any("bought" in str(x.get("query")) for x in asked(table).calls)
+
+
+def test_the_time_of_an_item_is_no_part_of_the_key():
+    rows = [
+        (f"q{q}", f"d{d}", 1 - 0.1 * n, int((q * d) % 3 == 1), datetime(2026, 5, 1 + d % 3))
+        for q in range(8)
+        for n, d in enumerate((q * 5 + j * 7) % 20 for j in range(6))
+    ]
+    table = pl.DataFrame(rows, ["asked_by", "sheet", "fit", "mark", "crawled"], orient="row")
+    assert not any("crawled" in str(x) for x in asked(table).calls)

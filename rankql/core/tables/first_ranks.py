@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from rankql.core.base.column_names import says
+from rankql.core.base.column_names import number_kind, says
 from rankql.core.base.errors import Call, RankqlError, advise
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.key_columns import tell_apart
@@ -28,21 +28,24 @@ def first_rank_error(label: str, name: str, ranks: Sequence[Call] = ()) -> Rankq
 def ask_about_ranks(run: Table, numbers: Sequence[str]) -> RankqlError | None:
     """The error if a run without items has ranks of first hits alone; numbers: its columns."""
     ranks = [x for x in {*numbers, *run.known("pos")} if says(x, "first rank")]
-    ranks = ranks or [x for x in numbers if _marks_misses(run, x)]
+    others = [x for x in numbers if not says(x, "rel", "score") and not number_kind(x)]
+    ranks = ranks or [x for x in others if _marks_misses(run, x)]
     if len(ranks) != 1 or run.known("item") or _has_rankings(run, ranks[0]):
         return None
     return first_rank_error(run.label, ranks[0], [*_read_ranks(run, ranks[0])])
 
 
 def _marks_misses(table: Table, name: str) -> bool:
-    """Has each query one number, a place from 0 or 1, or -1 for none? Grades of one item differ
-    less.
-    """
+    """Has each query one number, -1 for none or a place from 0 or 1, of which none is commoner?"""
     query, number = table.find("query"), f"TRY_CAST({quote(name)} AS DOUBLE)"
     if query is None:
         return False
     places = f"min({number}) = -1 AND max({number}) > 1 AND bool_and({number} % 1 = 0)"
-    return bool(table.value(f"{places} AND count(DISTINCT {quote(query)}) = count(*)"))
+    if not table.value(f"{places} AND count(DISTINCT {quote(query)}) = count(*)"):
+        return False
+    counts = f"SELECT {number} AS n, count(*) AS c FROM {table.sql} WHERE n >= 0 GROUP BY n"
+    first = f"SELECT min(n) <= 1 AND arg_min(c, n) = max(c) FROM ({counts})"
+    return bool(table.session.value(first))
 
 
 def _has_rankings(table: Table, place: str) -> bool:

@@ -50,10 +50,16 @@ def name_by_structure(run: Table, qrels: Table | None, options: Mapping[str, Any
     ids = [x for x in ids if not qrels or qrels.has(x)]
     texts = [x for x in free if is_text(kinds[x]) and x not in ids]
     scored = qrels or known["score"] or any(x.startswith(FRACTIONS) for x in kinds.values())
+    ends = [f"min({quote(x)}) = 0 AND max({quote(x)}) = 1" for x in numbers]
+    are_flags = run.row(", ".join(ends)) if ends else ()
+    flags = [x for x, is_flag in zip(numbers, are_flags, strict=True) if is_flag]
+    ids = [x for x in ids if x not in flags]
     one: list[tuple[str, ...]] = [(x,) for x in ([query] if query else ids)]
     times = [
         x for x in free if kinds[x].startswith(("DATE", "TIME")) and (not qrels or qrels.has(x))
     ]
+    known_ids = [x for x in (query, item, *ids) if x]
+    times = [x for x in times if not _is_of_one(run, x, known_ids)]
     parts = [*ids, *times]  # as a user and a time are one key
     two = [(query, x) for x in parts] if query else [*combinations(parts[:_PARTS], 2)]
     rankers = (texts if qrels else ids)[:_COLUMNS]
@@ -77,11 +83,26 @@ def name_by_structure(run: Table, qrels: Table | None, options: Mapping[str, Any
                 name = key[0] if len(key) == 1 else [*key]
                 values = {"query": name, "item": own, "pos": at, "system": ranker}
                 call = {x: y for x, y in values.items() if y and y != known[x]}
-                found.append(((place is None, turn, _spread(run, key)), call))
+                differs = own and ranker and not qrels and _differ(run, (*key, own), flags)
+                found.append(((place is None, bool(differs), turn, _spread(run, key)), call))
         if found and (not numbers or any(not placeless for (placeless, *_), _ in found)):
             break
     found.sort(key=lambda x: x[0])
     return [call for (placeless, *_), call in found if placeless == found[0][0][0]]
+
+
+def _differ(table: Table, key: Sequence[str], flags: Sequence[str]) -> bool:
+    """Differs a flag where these columns are equal, as no grade of an item in several systems?"""
+    count = "count(DISTINCT ({}))".format
+    own, *more = (count(", ".join(map(quote, x))) for x in (key, *((*key, x) for x in flags)))
+    return bool(more) and bool(table.value(f"greatest({', '.join(more)}) > {own}"))
+
+
+def _is_of_one(table: Table, name: str, ids: Sequence[str]) -> bool:
+    """Is a column an attribute of another one, which has one value of it wherever it recurs?"""
+    counts = "count(DISTINCT ({0}, {1})) = count(DISTINCT {0}) AND count(DISTINCT {0}) < count({0})"
+    tests = [counts.format(quote(x), quote(name)) for x in ids]
+    return bool(tests) and any(table.row(", ".join(tests)))
 
 
 def known_columns(table: Table, options: Mapping[str, Any]) -> dict[str, Any]:

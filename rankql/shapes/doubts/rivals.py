@@ -120,7 +120,7 @@ def ids_beside_lists(pair: Pair) -> Sequence[str]:
 def times_of_rankings(pair: Pair) -> Iterator[str]:
     """A time that several rows of a query share, where each has its own order and its own labels.
 
-    A time of each item is another one in most rows.
+    A time of each item is another one in most rows, or the same in all of its rows.
     """
     run, roles = pair.run, pair.run.table.roles
     order = roles.get("pos", roles.get("score"))
@@ -138,7 +138,10 @@ def times_of_rankings(pair: Pair) -> Iterator[str]:
         sql = f"""SELECT sum(n) >= 2 * count(*) AND bool_and(ordered)
             AND 2 * count(*) FILTER (differ) > count(*) AND count(*) > count(DISTINCT q)
             FROM ({groups})"""
-        if run.value(sql):
+        items = f"SELECT DISTINCT {run.query} AS q, {run.item} AS i, {value} AS t FROM {run.rows}"
+        again = "count(DISTINCT (i, t)) > count(DISTINCT i)"  # the time is none of the item
+        again += " OR count(*) = count(DISTINCT i)" * named
+        if run.value(sql) and run.value(f"SELECT {again} FROM ({items})"):
             call: Call = {"query": [roles["query"], name]}
             text = f"{name} has several values within a {roles['query']}, each with rows and "
             text += f"labels of its own. If each is a ranking, pass {as_arguments(call)}"

@@ -82,6 +82,8 @@ def test_runs_that_share_no_query_are_asked_about():
 def test_judgments_that_are_another_order_of_the_run_are_noted(gold, noted):
     result = rankql.evaluate({"a": ["x", "y"], "b": ["w", "z"]}, gold, "nDCG@10")
     assert any("any order has the same value" in x for x in result.notes) is noted
+    shares = rankql.evaluate({"a": ["x", "y"], "b": ["w", "z"]}, gold, "R@2")
+    assert not any("any order" in x for x in shares.notes)
 
 
 def test_single_relevant_items_that_are_all_found_are_not_noted():

@@ -166,8 +166,11 @@ class Evidence:
 
     @property
     def is_perfect(self) -> bool:
-        """Has each query 1 as the value of each metric?"""
-        values = (self.values[x.name] for x in self.evaluation.metrics)
+        """Has each query 1 as the value of each metric, and is one of them of the order?"""
+        metrics = self.evaluation.metrics
+        if not any(x.record and x.record.name in ("nDCG", "AP", "RR") for x in metrics):
+            return False
+        values = (self.values[x.name] for x in metrics)
         return all(x.dtype.is_numeric() and len(x) > 1 and x.min() == x.max() == 1 for x in values)
 
     @cached_property
