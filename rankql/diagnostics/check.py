@@ -104,8 +104,8 @@ def _find_all(
     if judged and {"item", "rel"} <= judged.roles.keys():
         with suppress(RankqlError):  # judgments without subtopics
             listed, _ = list_subtopics(judged, rules.conventions.threshold)
-            sql = f"SELECT count(*) FILTER (len({SUBTOPICS}) > 1) FROM {listed.sql}"
-            several, inputs = session.value(sql), replace(inputs, qrels=listed)
+            several = listed.value(f"count(*) FILTER (len({SUBTOPICS}) > 1)")
+            inputs = replace(inputs, qrels=listed)
     with duckdb_errors():
         data = CheckData(session, inputs, k, rules.conventions.threshold)
         empty = [table.label for table in data.tables if not table.rows]
@@ -148,9 +148,8 @@ def _find_rounded_ids(data: CheckData) -> Iterator[Finding]:
             kind = table.table.columns[name]
             if not kind.startswith(FLOATS):
                 continue
-            where = is_rounded(quote(name), kind)
-            sql = f"SELECT count(*), min({quote(name)}) FROM {table.table.sql} WHERE {where}"
-            ((count, example),) = fetch(data.session, sql)
+            where = f" WHERE {is_rounded(quote(name), kind)}"
+            count, example = table.table.row(f"count(*), min({quote(name)})", where)
             if count:
                 yield Finding(
                     "rounded-ids", "error", table.label, count,

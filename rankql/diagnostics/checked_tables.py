@@ -15,7 +15,7 @@ from rankql.core.evaluation.query.ties import score_order
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.inputs import Beyond, Inputs
-from rankql.core.tables.reader import fetch, fetch_frame
+from rankql.core.tables.reader import fetch_frame
 from rankql.core.tables.session import Session
 from rankql.core.tables.tables import Table, is_nan, text_number
 from rankql.diagnostics.row_checks import is_numeric
@@ -219,6 +219,5 @@ class CheckData:
         needed = [key for key in keys if key not in ids or key in table.id_roles]
         has_ids = " AND ".join(f"{key} IS NOT NULL" for key in needed)
         clean = f"(SELECT {', '.join([*keys, *values])} FROM {raw} WHERE {has_ids})"
-        ((rows,),) = fetch(self.session, f"SELECT count(*) FROM {table.sql}")
         ranking = "system, query" if system else "query"
-        return CheckedTable(table, rows, roles, raw, clean, ranking, unused)
+        return CheckedTable(table, table.value("count(*)"), roles, raw, clean, ranking, unused)

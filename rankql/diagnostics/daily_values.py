@@ -18,7 +18,6 @@ from rankql.core.evaluation.means.means import COUNTED, ERROR
 from rankql.core.evaluation.result.result import Result
 from rankql.core.metrics import parse
 from rankql.core.metrics.macros import INTERNAL_PREFIX, MISSING, quote
-from rankql.core.tables.session import Session
 from rankql.core.tables.tables import Table, is_nested, require_column
 from rankql.features.values import VALUES, describe_commas, is_number_column, read_values
 
@@ -36,9 +35,7 @@ INCOMPLETE = 0.1
 LEAST_QUERIES = 10
 
 
-def find_daily_values(
-    session: Session, table: Table, used: Sequence[str], metrics: Sequence[str]
-) -> list[str]:
+def find_daily_values(table: Table, used: Sequence[str], metrics: Sequence[str]) -> list[str]:
     """The metrics of a table of values; none if it has items, grades, positions or scores.
 
     used: the columns of the day, the query and the slices, as the caller names them.
@@ -67,7 +64,7 @@ def find_daily_values(
 
 
 def ask_about_days(
-    session: Session, run: Table, day: str, qrels: Any, metrics: Any, options: Mapping[str, Any]
+    run: Table, day: str, qrels: Any, metrics: Any, options: Mapping[str, Any]
 ) -> None:
     """Raise the question that evaluate has about the columns of all days, or of the last."""
     columns = {x: kind for x, kind in run.columns.items() if x != run.actual_name(day)}
@@ -76,15 +73,15 @@ def ask_about_days(
     for rows in (sql, last):
         table = replace(run, label="run", sql=f"({rows})", columns=columns)
         try:
-            evaluate(table, qrels, metrics or "nDCG@10", con=session.con, **options)
+            evaluate(table, qrels, metrics or "nDCG@10", con=run.session.con, **options)
         except Question as question:
             if question.calls or rows is last:
                 raise
 
 
 def read_daily_values(
-    session: Session, table: Table, metrics: Sequence[str], day: str, query: str,
-    by: Sequence[Sequence[str]], weekly: bool,
+    table: Table, metrics: Sequence[str], day: str, query: str, by: Sequence[Sequence[str]],
+    weekly: bool,
 ) -> tuple[Result, bool]:  # fmt: skip
     """The means of values by day and slice, and whether a row is a query. Otherwise it is a day."""
     by = [[require_column(table, name, "by") for name in group] for group in by]
@@ -95,15 +92,15 @@ def read_daily_values(
             "attributes, by=[['a', 'b']], or name the query: query=")  # fmt: skip
     keys = [day, table.actual_name(query)] if is_query else [day, *attributes]
     names = ", ".join(map(quote, keys))
-    twice = f"SELECT {names} FROM {table.sql} GROUP BY {names} HAVING count(*) > 1 ORDER BY ALL"
-    for row in session.rows(f"{twice} LIMIT 1"):
+    twice = f" GROUP BY {names} HAVING count(*) > 1 ORDER BY ALL LIMIT 1"
+    for row in table.rows(names, twice):
         place = ", ".join(f"{name} {value}" for name, value in zip(keys, row, strict=True))
         free = [x for x in table.columns if x not in (*keys, *metrics)]
         counts = [f"count(DISTINCT ({names}, {quote(x)})) = count(*)" for x in free]
         found = table.row(", ".join(counts)) if free else ()
         ids = [name for name, is_id in zip(free, found, strict=True) if is_id]
-        most = f"SELECT max(n) FROM (SELECT count(*) AS n FROM {table.sql} GROUP BY {names})"
-        roles = ("query", "by") if session.value(most) >= LEAST_QUERIES else ("by",)
+        ((most,),) = table.rows("count(*)", f" GROUP BY {names} ORDER BY 1 DESC LIMIT 1")
+        roles = ("query", "by") if most >= LEAST_QUERIES else ("by",)
         raise Question(
             f"days has several rows for {place}. Each is a query or a slice, or some are too "
             "many", [{role: name} for name in ids for role in roles],
@@ -117,7 +114,7 @@ def read_daily_values(
     sql = f"(SELECT {', '.join(f'{x} AS {quote(name)}' for name, x in columns.items())}"
     kinds = {**table.columns, _ROW: "VARCHAR", **({day: "DATE"} if weekly else {})}
     rows = replace(table, sql=f"{sql} FROM {table.sql})", columns={x: kinds[x] for x in columns})
-    result = read_values(rows, query=_ROW, metrics=metrics, con=session.con)
+    result = read_values(rows, query=_ROW, metrics=metrics, con=table.session.con)
     slices = [[day], *([day, *group] for group in by)]
     meta = replace(result.meta, groupings=slices if is_query else slices[-1:])
     return result.derive(meta=meta), is_query
@@ -191,7 +188,7 @@ def share_name(metric: str) -> str:
     return "Judged" + "".join(re.findall(r"@\d+$", metric))
 
 
-def find_times(session: Session, table: Table) -> list[str]:
+def find_times(table: Table) -> list[str]:
     """The columns of dates and times; of a text file, those whose values can be read as dates."""
     texts = [name for name, kind in table.columns.items() if table.text and kind == "VARCHAR"]
     checks = (
@@ -202,20 +199,19 @@ def find_times(session: Session, table: Table) -> list[str]:
     return [x for x, kind in table.columns.items() if kind.startswith(("DATE", "TIMEST"))] + dates
 
 
-def find_written_day(session: Session, table: Table, day: str) -> str | None:
+def find_written_day(table: Table, day: str) -> str | None:
     """The expression of a column of texts such as 03/28/2026, of which a value above 12 is the day.
 
     It is asked which is the day if there is none. Looked at are `day` or date, or all texts if
     there is no such column, and none of times.
     """
     own = next((table.actual_name(x) for x in (day, "date") if table.has(x)), None)
-    if own is None and find_times(session, table):
+    if own is None and find_times(table):
         return None
     names = [own] if own else [*table.columns]
     for name in [x for x in names if table.columns[x] == "VARCHAR"]:
         reads = (f"count(try_strptime({quote(name)}, '{x}'))" for x in WRITTEN)
-        sql = f"SELECT count({quote(name)}), {', '.join(reads)} FROM {table.sql}"
-        total, *counts = session.row(sql)
+        total, *counts = table.row(f"count({quote(name)}), {', '.join(reads)}")
         fit = [form for form, count in zip(WRITTEN, counts, strict=True) if count == total > 0]
         calls = [f"CAST(strptime({quote(name)}, '{form}') AS DATE)" for form in fit]
         if len(calls) > 1:
@@ -226,15 +222,15 @@ def find_written_day(session: Session, table: Table, day: str) -> str | None:
     return None
 
 
-def cut_to_day(session: Session, table: Table, day: str) -> tuple[Table, str]:
+def cut_to_day(table: Table, day: str) -> tuple[Table, str]:
     """The table with timestamps cut to their dates, and what the day is then."""
     kind, name = table.columns[day], quote(day)
     is_time, has_zone, time = kind.startswith("TIMESTAMP"), kind.endswith("ZONE"), day
     if kind == "VARCHAR":
         dates = f"bool_and(try_cast({name} AS DATE) IS NOT NULL) FILTER ({name} IS NOT NULL)"
         zone = f"bool_or(regexp_matches({name}, ':[0-9.]+ ?(Z|[+-][0-9:]+)$'))"
-        sql = f"SELECT {dates} AND max(length({name})) > 10, {zone} FROM {table.sql}"
-        (is_time, has_zone), time = session.row(sql), f"CAST({day} AS TIMESTAMPTZ)"
+        is_time, has_zone = table.row(f"{dates} AND max(length({name})) > 10, {zone}")
+        time = f"CAST({day} AS TIMESTAMPTZ)"
     if not is_time:
         return table, day
     cast = f"CAST({time} AT TIME ZONE 'Europe/Berlin' AS DATE)"
@@ -243,10 +239,10 @@ def cut_to_day(session: Session, table: Table, day: str) -> tuple[Table, str]:
     return table.with_values(day, f"CAST({name} AS DATE)", "DATE"), f"CAST({day} AS DATE)"
 
 
-def add_day(session: Session, table: Table, run: Table, day: str, query: str) -> Table:
+def add_day(table: Table, run: Table, day: str, query: str) -> Table:
     """A table with the day: its rows of the queries that each day has."""
     if table.has(day):
-        return cut_to_day(session, table, table.actual_name(day))[0]
+        return cut_to_day(table, table.actual_name(day))[0]
     own = table.find("query", query) or query
     named = "" if own == query else f", {quote(own)} AS {quote(query)}"
     sql = (f"(SELECT t_.*, d_ AS {quote(day)}{named} FROM {table.sql} AS t_ JOIN (SELECT DISTINCT "

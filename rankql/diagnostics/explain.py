@@ -40,7 +40,6 @@ from rankql.core.tables.candidates import assign_roles
 from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.reader import fetch_frame
 from rankql.core.tables.request import EvaluationOptions, RankingRules, Request
-from rankql.core.tables.session import Session
 from rankql.core.tables.tables import Data, Table
 from rankql.diagnostics.metric_terms import MetricTerms, metric_terms
 from rankql.diagnostics.missed import Missed, find_missed
@@ -429,7 +428,12 @@ def select_query(evaluation: Evaluation, key: Any) -> tuple[Evaluation, Any, boo
     """The evaluation of one query, its id, and whether it is missing in the run."""
     source = "run" if evaluation.inputs.qrels is None else "qrels"
     selected = replace(evaluation, inputs=select_queries(evaluation.inputs, [key]))
-    _keep_rows(selected.session, evaluation.inputs, selected.inputs, key)
+    # Rows of tables in memory are kept, if the id is text.
+    session = evaluation.session
+    for table, part in zip(evaluation.inputs.tables, selected.inputs.tables, strict=True):
+        frame, name = session.frames.get(table.sql), table.roles["query"]
+        if frame is not None and frame.schema[name] == pl.String:
+            session.keep(part, frame.filter(frame[name] == str(key)))
     in_run, judged = (_first_query(selected, x) for x in ("run", source))
     if judged:
         return selected, judged[0][0], not in_run
@@ -445,14 +449,6 @@ def _first_query(evaluation: Evaluation, source: str) -> list[tuple[Any, ...]]:
     if (rows := source_frame(evaluation, source)) is not None:
         return rows.select("query").head(1).rows()
     return evaluation.run_sql(f"SELECT query FROM {source} LIMIT 1")
-
-
-def _keep_rows(session: Session, inputs: Inputs, selected: Inputs, key: Any) -> None:
-    """Keep the rows of a query whose id is text, of tables that are in memory."""
-    for table, part in zip(inputs.tables, selected.tables, strict=True):
-        frame, name = session.frames.get(table.sql), table.roles["query"]
-        if frame is not None and frame.schema[name] == pl.String:
-            session.keep(part, frame.filter(frame[name] == str(key)))
 
 
 def select_queries(inputs: Inputs, keys: Sequence[Any]) -> Inputs:

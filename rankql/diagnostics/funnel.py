@@ -344,8 +344,7 @@ def _has_documents(session: Session, table: Table, qrels: Table, rules: RankingR
         return False
     plain = replace(rules, collapse=None, positions=None)
     run = read_rankings(session, Request(table, qrels, (), plain)).runs[None]
-    sql = f"SELECT bool_or(contains({run.key('item', True)}, {literal(mark)})) FROM {run.sql}"
-    return not session.value(sql)
+    return not run.value(f"bool_or(contains({run.key('item', True)}, {literal(mark)}))")
 
 
 def _evaluate_best_orders(

@@ -161,7 +161,7 @@ def min_scores(
     ]  # fmt: skip
     rows = pl.concat([means[0].with_columns(metric=pl.lit(ANSWERED)), means[1]], how="diagonal")
     score = pl.col("system").cast(pl.Float64).alias("min_score")
-    table = rows.select(score).unique().sort("min_score")
+    table = rows.select(score).unique()
     for name in (*SHARES, *names):
         ends = {"mean": name, "lo": f"{name}_lo", "hi": f"{name}_hi"}
         values_of = (pl.col(column).alias(alias) for column, alias in ends.items())

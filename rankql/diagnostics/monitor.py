@@ -328,7 +328,7 @@ def monitor(
     with open_session(con, days, qrels, attributes) as session:
         run = session.table(days, "days")
         if isinstance(day, str):
-            day = daily_values.find_written_day(session, run, day) or day
+            day = daily_values.find_written_day(run, day) or day
             # The same query on two days of a week is two.
             if by_week := _BY_WEEK.fullmatch(day):
                 day, period = f"CAST({by_week[1]} AS DATE)", period or "week"
@@ -336,24 +336,24 @@ def monitor(
         query: Any = options.get("query") or options.get("user") or run.find("query") or "query"
         groups, values, notes = request.parse_groupings(by), list[str](), list[str]()
         if day == "day" and not run.has("day"):
-            times = ["date"] if run.has("date") else daily_values.find_times(session, run)
+            times = ["date"] if run.has("date") else daily_values.find_times(run)
             day = run.actual_name(times[0]) if len(times) == 1 else day
         used = [day, query, *itertools.chain(*groups)]
         is_plain = qrels is attributes is None and not options.keys() & NO_VALUES
         if is_plain and not isinstance(metrics, Mapping) and all(isinstance(x, str) for x in used):
-            values = daily_values.find_daily_values(session, run, used, metrics or [])
+            values = daily_values.find_daily_values(run, used, metrics or [])
         needed = [(day, "day")] + [(query, "query")] * ("query" in options or not values)
         for name, role in needed:
             if not (isinstance(name, str) and run.has(name)):
                 if role == "query" and role not in options:
-                    daily_values.ask_about_days(session, run, day, qrels, metrics, options)
+                    daily_values.ask_about_days(run, day, qrels, metrics, options)
                 lacks = f"days has no column {name!r}"
                 raise Question(lacks, blanks={role: "..."}, found=run.own_columns)
         for name in options.keys() - {"query"} if values else ():
             columns = text.join_words(values)
             raise RankqlError(f"{name}= is for rankings: days has values, {columns}. Leave it out")
         day = run.actual_name(day)
-        run, read = daily_values.cut_to_day(session, run, day)
+        run, read = daily_values.cut_to_day(run, day)
         total, filled = count_values(run, [day])
         if lacking := total - filled[day]:
             notes.append(f"{day} is NULL in {text.format_count(lacking, 'row')}: left out")
@@ -362,13 +362,13 @@ def monitor(
         if values:
             weekly = period == "week"
             result, is_query = daily_values.read_daily_values(
-                session, run, values, day, query, groups, weekly
+                run, values, day, query, groups, weekly
             )
         else:
             query = run.actual_name(query)
             names = list_metrics(metrics or ("nDCG@10",))
             sources = {"qrels": qrels, "attributes": attributes}
-            tables = {x: daily_values.add_day(session, session.table(source, x), run, day, query)
+            tables = {x: daily_values.add_day(session.table(source, x), run, day, query)
                       for x, source in sources.items() if source is not None}  # fmt: skip
             shares = [*dict.fromkeys(daily_values.share_name(x.name) for x in parse(names))]
             if qrels is None and (rel := run.find("rel", options.get("rel"))):
