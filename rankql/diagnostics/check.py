@@ -248,10 +248,10 @@ def _find(data: CheckData, table: CheckedTable, check: RowCheck) -> Iterator[Fin
             ids = [example[name] for example in row["examples"] for name in ("run", "qrels")]
             words["repair"] = _repair(data, table.table, check.roles[0], ids)
         if "{systems}" in check.why and not data.inputs.many:
-            hint = describe_separator(data.session, table.table, check.roles[0], data.inputs.qrels)
+            hint = describe_separator(table.table, check.roles[0], data.inputs.qrels)
             words["systems"] = hint if hint[-1] != "=" else names["systems"]
         if "{key}" in check.why and data.inputs.qrels:
-            words["key"] = describe_key(data.session, table.table, [*data.inputs.runs.values()])
+            words["key"] = describe_key(table.table, [*data.inputs.runs.values()])
         message = check.text.format(**words)
         message += f": {text.format_count(count, check.noun)}" if check.noun else ""
         level, why = row.get("level", check.level), check.why.format(**words)

@@ -185,7 +185,7 @@ def _open(
     require(len(metrics) == 1, f"explain takes one metric, not {len(metrics)}: {names}")
     request = Request(run, qrels, name, rules, con=con, interval=None)
     with open_evaluation(request, unique=True) as evaluation:
-        inputs = leave_out_padding(evaluation.session, evaluation.inputs)
+        inputs = leave_out_padding(evaluation.inputs)
         evaluation = replace(evaluation, inputs=inputs)
         for table in inputs.runs.values():
             assign_roles(table, {}, () if "item" in table.roles else ("item",))

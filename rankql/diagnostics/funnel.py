@@ -173,8 +173,8 @@ def funnel(
         inputs = replace(inputs, runs={**inputs.runs, last: ranked})
         evaluation = Evaluation(session, inputs, settings)
         with evaluation_errors(evaluation):
-            validate_columns(session, final_run)  # by the names of its own columns
-            validate_columns(session, inputs)
+            validate_columns(final_run)  # by the names of its own columns
+            validate_columns(inputs)
             for table in inputs.runs.values():
                 alone = replace(evaluation, inputs=replace(inputs, runs={None: table}))
                 require_unique_rows(alone, [("run", "item", "")])

@@ -83,7 +83,7 @@ class Task:
             attributes=tables.get("attributes"), groupings=[[*x] for x in self.groups],
         )  # fmt: skip
         inputs = plan.read_rankings(session, request, keeps_unjudged=True)
-        extra = plan.extra_columns(session, inputs.runs.values(), self.metrics)
+        extra = plan.extra_columns(inputs.runs.values(), self.metrics)
         return replace(inputs, systems=tuple(self.systems), extra=extra)
 
     def count_unjudged(self, session: Session, inputs: Inputs) -> Inputs:
@@ -166,7 +166,7 @@ def _evaluate_rows(
     inputs, unjudged = plan.leave_out_unjudged(session, inputs)
     with duckdb_errors():
         for table in inputs.tables:
-            column_checks.validate_numbers(session, table)
+            column_checks.validate_numbers(table)
     inputs = task.count_unjudged(session, inputs)
     evaluation = Evaluation(
         session, inputs, task.rules.conventions, task.metrics, groupings=task.meta.groupings,

@@ -27,7 +27,7 @@ from rankql.core.tables.frames import may_lack_threads
 from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.numbers.values import MOST_EQUAL, share_of_equal_rows
 from rankql.core.tables.private import create_macros
-from rankql.core.tables.reader import count_values, fetch
+from rankql.core.tables.reader import count_values
 from rankql.core.tables.request import Request
 from rankql.core.tables.session import Session
 from rankql.core.tables.sql_expressions import split_aggregate
@@ -141,18 +141,18 @@ def find_duplicates(
     )
     hint, label = "", source
     if inputs.collapsible and column == "item" and source == "run":
-        (name, *_) = (table.roles["item"] for table in inputs.runs.values())
-        hint = describe_finer(evaluation.session, [*inputs.runs.values()])
+        table = next(iter(inputs.runs.values()))
         keeps = " (gaps stay with positions='keep')"
-        hint = advise(hint, ", or the best with ", {"collapse": name}, keeps)
+        best = {"collapse": table.roles["item"]}
+        hint = advise(describe_finer(table), ", or the best with ", best, keeps)
     if source == "run" and not inputs.many:
         (table,) = inputs.runs.values()
         label = table.label
-        more = describe_separator(evaluation.session, table, column, inputs.qrels)
+        more = describe_separator(table, column, inputs.qrels)
         see = f". See {BY_HAND('key')}" * more.endswith("=")  # no column was found
         hint = advise(hint, more, see)
     if source == "qrels" and inputs.qrels:
-        hint = describe_key(evaluation.session, inputs.qrels, [*inputs.runs.values()])
+        hint = describe_key(inputs.qrels, [*inputs.runs.values()])
         highest = {"rel": f"max({quote_name(inputs.qrels.roles['rel'])})"}
         if who := column_names.find_name(inputs.qrels.own_columns, column_names.ANNOTATORS):
             hint = advise(hint, ", or pass ", highest, f", the highest of every {who}")
@@ -208,15 +208,15 @@ def _describe_drop(session: Session, data: object, name: str) -> str:
     return f": in DuckDB, COPY (SELECT DISTINCT * FROM {table}) TO 'distinct.parquet' drops them"
 
 
-def describe_finer(session: Session, runs: Sequence[Table]) -> str:
+def describe_finer(table: Table) -> str:
     """The column of the items, if one has longer ids that begin with the ids that repeat."""
-    table, key, item = runs[0], runs[0].roles["query"], runs[0].roles["item"]
+    key, item = table.roles["query"], table.roles["item"]
     for name in table.own_columns if table.unit == "rows" else ():
         if name not in table.roles.values() and is_id(table.columns[name]):
             own, other = (f"CAST({quote(x)} AS VARCHAR)" for x in (name, item))
             finer = f"bool_and(starts_with({own}, {other}) AND {own} <> {other}) AND "
             finer += f"count(DISTINCT ({quote(key)}, {quote(name)})) = count(*)"
-            if fetch(session, f"SELECT {finer} FROM {table.sql}")[0][0]:
+            if table.value(finer):
                 return advise(", or pass the column of the items: ", {"item": name})
     return ""
 
@@ -230,13 +230,13 @@ def _differ(evaluation: Evaluation) -> bool:
     return bool(evaluation.run_sql(grades))
 
 
-def describe_key(session: Session, qrels: Table, runs: Sequence[Table]) -> str:
+def describe_key(qrels: Table, runs: Sequence[Table]) -> str:
     """The key of the queries, if a column that the runs have too tells the judgments apart."""
     key, item = qrels.roles["query"], qrels.roles["item"]
     for name in qrels.own_columns:
         if name not in qrels.roles.values() and all(run.has(name) for run in runs):
             unique = f"count(DISTINCT ({', '.join(map(quote, (key, name, item)))})) = count(*)"
-            if not fetch(session, f"SELECT {unique} FROM {qrels.sql}")[0][0]:
+            if not qrels.value(unique):
                 continue
             if column_names.squash(name) in column_names.KEY_PLACES:
                 return advise(", or pass the key of the items: ", {"item": f"{item}, {name}"})
@@ -245,9 +245,7 @@ def describe_key(session: Session, qrels: Table, runs: Sequence[Table]) -> str:
     return ""
 
 
-def describe_separator(
-    session: Session, table: Table, column: str, qrels: Table | None = None
-) -> str:
+def describe_separator(table: Table, column: str, qrels: Table | None) -> str:
     """The columns that tell the items or positions of a run apart: of systems, or of the key."""
     systems = ", or pass the column of the systems: "
     if table.trec:
@@ -261,7 +259,7 @@ def describe_separator(
         calls = [x for x in calls if "query" in x]
     named = {y: x for x in calls for y in (x.get("query") or [])}
     if page := next((x for x in named if says(x, "page") and x in table.own_columns), None):
-        return _number_pages(session, table, page)
+        return _number_pages(table, page)
     texts: list[str | Call] = []
     for call in calls[:_OFFERED]:
         (role,) = (y for x, y in _ROLES.items() if x in call)
@@ -281,7 +279,7 @@ def _joined_column(table: Table, qrels: Table | None) -> str:
     return next((x for x in free if table.value(sql.format(quote(x)))), "")
 
 
-def _number_pages(session: Session, table: Table, page: str) -> str:
+def _number_pages(table: Table, page: str) -> str:
     """How to read positions that begin again on each page: over all pages, if they allow it.
 
     Where an item is on several pages, each page is a ranking of its own.
@@ -291,9 +289,8 @@ def _number_pages(session: Session, table: Table, page: str) -> str:
     if not (pos and is_number(table.columns[page])):
         return key
     unique = f"count(DISTINCT ({quote(query)}, {quote(item)}))" if item else "count(*)"
-    items = f"SELECT count(*) > {unique}, "
-    items += f"min({quote(page)}), max({quote(pos)}) FROM {table.sql}"
-    ((repeats, first, size),) = fetch(session, items)
+    counts = f"count(*) > {unique}, min({quote(page)}), max({quote(pos)})"
+    repeats, first, size = table.row(counts)
     if repeats:
         return key
     number = f"({quote_name(page)} - {first:g}) * {size:g} + {quote_name(pos)}"

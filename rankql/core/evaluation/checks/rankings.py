@@ -29,7 +29,7 @@ REFUSED = "evaluate refuses this. "
 
 def _nan_scores(evidence: Evidence) -> Iterable[Facts]:
     for table in evidence.evaluation.inputs.runs.values():
-        validate_numbers(evidence.evaluation.session, table)  # in the words of the macros
+        validate_numbers(table)  # in the words of the macros
     return ()
 
 
@@ -191,7 +191,7 @@ RANKINGS = (
         "{name} of {run} is infinite for several items of a query, which it cannot order. To count "
         "them as not retrieved, pass {call}",
         _infinite_scores,
-        when=lambda x: x.evaluation.inputs.scored and not x.numbered
+        when=lambda x: x.evaluation.inputs.scored and not x.evaluation.inputs.numbered
         and {"ties", "conventions"}.isdisjoint(x.named),
     ),
     Check(
@@ -240,7 +240,7 @@ RANKINGS = (
         "single-items", "counters", "note",
         "each {query} of {run} has a single item, which is on top in any order. If it numbers the "
         "rows, name the column of the queries: query=",
-        _single_items, when=lambda x: x.numbered,
+        _single_items, when=lambda x: x.evaluation.inputs.numbered,
     ),
     Check(
         "no-common-items", "counters", "error", "{text}", _no_matches,

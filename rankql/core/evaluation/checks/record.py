@@ -119,7 +119,7 @@ class Evidence:
         names = (x.roles.get("rel", "") for x in tables)
         if not any(x.rpartition(".")[2].lower() in _RATINGS for x in names):
             return False
-        has_grade, known = self.evaluation.has_grade, self.evaluation.grade_scale()
+        has_grade, known = self.evaluation.has_grade, self.evaluation.grade_scale
         return not known and has_grade(("=", -1), ("=", 99), ("=", 999))
 
     @property
@@ -148,11 +148,6 @@ class Evidence:
         """Are there train or the catalogue?"""
         beyond = self.inputs.beyond
         return beyond.train is not None or beyond.catalogue is not None
-
-    @cached_property
-    def numbered(self) -> bool:
-        """Are items the numbers of their rows?"""
-        return self.evaluation.inputs.numbered
 
     @property
     def lists_ids(self) -> bool:

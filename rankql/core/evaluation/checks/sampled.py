@@ -110,7 +110,8 @@ SAMPLED: Sequence[Check | Door] = (
         why="A query that finds itself takes a place. Pass ignore_identical_ids={option} if items "
         "are looked for that are like it.",
         # An item may be the number of its row.
-        when=lambda x: not x.numbered and (not x.causes or x.causes.first.finds_itself),
+        when=lambda x: not x.evaluation.inputs.numbered
+        and (not x.causes or x.causes.first.finds_itself),
     ),
     Check(
         "self-judged", "evaluation", "note", SELF_JUDGED, _self_judged,
@@ -137,7 +138,7 @@ SAMPLED: Sequence[Check | Door] = (
         _deciding_ties, "in {count:,} of {total:#query}{extent} of {run}, item ids order equal "
         "scores of items of different relevance{call}",
         why="Item ids decide their order. Pass ties='expected' to average over all orders.",
-        when=lambda x: x.evaluation.inputs.scored and not x.numbered
+        when=lambda x: x.evaluation.inputs.scored and not x.evaluation.inputs.numbered
         and {"ties", "conventions"}.isdisjoint(x.named) and (not x.causes or x.causes.tied),
     ),
     Check(

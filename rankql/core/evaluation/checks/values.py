@@ -156,7 +156,7 @@ def _ratings(evidence: Evidence) -> Iterable[Facts]:
 def _fractions(evidence: Evidence) -> Iterable[Facts]:
     """Grades between 0 and 1, which a binary metric counts as not relevant."""
     source = evidence.inputs.judging_cte
-    if 0 < evidence.evaluation.grade_scale() < HIGHEST_RATING or not [*_ratings(evidence)]:
+    if 0 < evidence.evaluation.grade_scale < HIGHEST_RATING or not [*_ratings(evidence)]:
         sql = f"SELECT count(*), min(rel) FROM {source} WHERE rel > 0 AND rel < 1"
         yield from evidence.facts(sql, "count", "least")
 
@@ -321,7 +321,7 @@ VALUES: Sequence[Check | Door] = (
     Check(
         "ratings", "values", "note", f"{RATINGS_PROBLEM}. For ratings pass threshold=, often 4",
         _ratings,
-        when=lambda x: x.counts_hits and not 0 < x.evaluation.grade_scale() < HIGHEST_RATING,
+        when=lambda x: x.counts_hits and not 0 < x.evaluation.grade_scale < HIGHEST_RATING,
     ),
     Check(
         "fractions", "values", "note",

@@ -5,28 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from rankql.core.base.errors import (
-    HIGHEST_GRADE,
-    Call,
-    Question,
-    RankqlError,
-    advise,
-    require,
-)
+from rankql.core.base.errors import HIGHEST_GRADE, Call, Question, RankqlError, advise, require
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.reader import count_values, fetch, numbers_in_memory, refuse_rounded
-from rankql.core.tables.session import Session, duckdb_errors
-from rankql.core.tables.tables import (
-    Table,
-    has_decimal_comma,
-    is_text,
-    quote_name,
-    text_number,
-)
+from rankql.core.tables.session import duckdb_errors
+from rankql.core.tables.tables import Table, has_decimal_comma, is_text, quote_name, text_number
 
 
-def validate_columns(session: Session, inputs: Inputs, counted: bool = False) -> None:
+def validate_columns(inputs: Inputs, counted: bool = False) -> None:
     """Refuse invalid ids, grades, positions and scores.
 
     counted: NaN among scores is found by a counter.
@@ -34,14 +21,14 @@ def validate_columns(session: Session, inputs: Inputs, counted: bool = False) ->
     with duckdb_errors():
         for table in [*inputs.tables, *inputs.beyond.tables]:
             total, counts = count_values(table, inputs.ids(table))
-            _require_key(session, table, total, counts)
+            _require_key(table, total, counts)
             require_ids(
                 table.label, total, counts, table.unit, partial(_without_null, inputs, table)
             )
             for name in inputs.ids(table):
                 refuse_rounded(table, name, "x_", table.columns[name])
             is_number = not table.text and counted and inputs.scored
-            validate_numbers(session, table, ("rel", "pos") if is_number else NUMBERS)
+            validate_numbers(table, ("rel", "pos") if is_number else NUMBERS)
 
 
 def require_ids(
@@ -81,7 +68,7 @@ def _without_null(inputs: Inputs, table: Table, name: str) -> list[Call]:
     return [{"item": texts}]
 
 
-def _require_key(session: Session, table: Table, total: int, counts: Mapping[str, int]) -> None:
+def _require_key(table: Table, total: int, counts: Mapping[str, int]) -> None:
     """Refuse NULL in a column of a key of several, and say how to leave the rows out."""
     for name, count in counts.items():
         parts = table.computed.get(name, ())
@@ -95,15 +82,14 @@ def _require_key(session: Session, table: Table, total: int, counts: Mapping[str
                 )
 
 
-def refuse_labels(session: Session, table: Table, column: bool = True) -> None:
+def refuse_labels(table: Table, column: bool = True) -> None:
     """Refuse grades that are a few words, with the mapping that reads them, of this column."""
     name = table.roles["rel"]
     value = f"CAST({quote(name)} AS VARCHAR)"
-    words = f"SELECT count({value}) > 0 AND count({text_number(name)}) = 0 FROM {table.sql}"
-    if not session.value(words):
+    if not table.value(f"count({value}) > 0 AND count({text_number(name)}) = 0"):
         return
-    sql = f"SELECT DISTINCT {value} FROM {table.sql} WHERE {value} IS NOT NULL ORDER BY 1 LIMIT 10"
-    labels = [label for (label,) in session.rows(sql)]
+    rows = table.rows(f"DISTINCT {value}", f" WHERE {value} IS NOT NULL ORDER BY 1 LIMIT 10")
+    labels = [label for (label,) in rows]
     mapping = dict.fromkeys(labels, ...)
     raise Question(
         f"{table.label}: {name} must be a number, not text such as {labels[0]!r}",
@@ -115,12 +101,12 @@ def refuse_labels(session: Session, table: Table, column: bool = True) -> None:
 NUMBERS = ("rel", "pos", "score")
 
 
-def validate_numbers(session: Session, table: Table, roles: Sequence[str] = NUMBERS) -> None:
+def validate_numbers(table: Table, roles: Sequence[str] = NUMBERS) -> None:
     """Refuse grades, positions and scores that are not numbers."""
     bad = {}
-    roles = [x for x in roles if x in table.roles and not _are_valid(session, table, x)]
+    roles = [x for x in roles if x in table.roles and not _are_valid(table, x)]
     if "rel" in roles and is_text(table.columns[table.roles["rel"]]):
-        refuse_labels(session, table)
+        refuse_labels(table)
     for role in roles:
         if table.integer(role) is None:
             name, value = quote(table.roles[role]), table.number(role)
@@ -128,23 +114,23 @@ def validate_numbers(session: Session, table: Table, roles: Sequence[str] = NUMB
     if bad:
         # No WHERE: DuckDB 2.0 would use the statistics of a file, which ignore NaN.
         columns = ", ".join(f"count(*) FILTER (WHERE {wrong})" for wrong in bad.values())
-        (counts,) = fetch(session, f"SELECT {columns} FROM {table.sql}")
+        (counts,) = fetch(table.session, f"SELECT {columns} FROM {table.sql}")
         bad = {role: wrong for (role, wrong), n in zip(bad.items(), counts, strict=True) if n}
     for role, wrong in bad.items():
         sql = f"SELECT any_value({table.read(role)}) FILTER (WHERE {wrong}) FROM {table.sql}"
         try:
             with duckdb_errors():
-                fetch(session, sql)
+                fetch(table.session, sql)
         except RankqlError as error:
             repair = _describe_repair(table, role, error.text)
             raise RankqlError(advise(error.text, repair)) from error
     if "pos" in roles and (pos := table.integer("pos")):
         wrong = f"WHERE {pos} < 1 OR {pos} > 9007199254740992 LIMIT 1"
-        if session.rows(f"SELECT 1 FROM {table.sql} {wrong}"):
-            fetch(session, f"SELECT {table.read('pos')} FROM {table.sql} {wrong}")
+        if table.rows("1", f" {wrong}"):
+            fetch(table.session, f"SELECT {table.read('pos')} FROM {table.sql} {wrong}")
 
 
-def _are_valid(session: Session, table: Table, role: str) -> bool:
+def _are_valid(table: Table, role: str) -> bool:
     """Are the values of a role in memory, and finite numbers that it may have?"""
     numbers = numbers_in_memory(table, table.roles[role])
     if numbers is None or not numbers.is_between(-HIGHEST_GRADE, HIGHEST_GRADE).all():

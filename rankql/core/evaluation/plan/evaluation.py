@@ -166,16 +166,13 @@ class Evaluation:
 
     def has_fractions(self) -> bool:
         """Whether a grade is between 0 and 1."""
-        if all(table.integer("rel") for table in self.inputs.judging) or self.grade_scale():
+        if all(table.integer("rel") for table in self.inputs.judging) or self.grade_scale:
             return False
         return self.has_grade(("between 0 and", 1))
 
+    @cached_property
     def grade_scale(self) -> int:
         """The end of the smallest scale with all grades, if they are whole numbers from 0; or 0."""
-        return self._scale
-
-    @cached_property
-    def _scale(self) -> int:
         are_whole = all(table.integer("rel") for table in self.inputs.judging)
         fraction = () if are_whole else (("not whole", 1),)
         for end in SCALES:
@@ -186,7 +183,7 @@ class Evaluation:
     def highest_grade(self) -> float:
         """The highest grade, or 0."""
         # The end of a scale is found without reading all rows.
-        end = self.grade_scale()
+        end = self.grade_scale
         if end and self.has_grade(("=", end)):
             return float(end)
         grades = " UNION ALL ".join(

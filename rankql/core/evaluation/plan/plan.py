@@ -47,7 +47,7 @@ def make_plan(session: Session, request: Request) -> Evaluation:
     if request.rules.span is not None or any(metric.spans for metric in metrics):
         call_extra("require metrics", request, metrics)
     inputs = read_rankings(session, request, reads_grades(metrics))
-    validate_columns(session, inputs, counted=True)
+    validate_columns(inputs, counted=True)
     if inputs.beyond.catalogue is not None or request.seen or any(m.shown for m in metrics):
         call_extra("require sources", inputs, metrics, request.seen)
     for door in DOORS["items"]:
@@ -59,7 +59,7 @@ def make_plan(session: Session, request: Request) -> Evaluation:
         notes = [*inputs.notes, *([] if grouped else notes)]
         inputs = replace(inputs, qrels=qrels, subtopics=True, notes=notes)
     if any(metric.expression for metric in metrics):
-        inputs = replace(inputs, extra=extra_columns(session, inputs.runs.values(), metrics))
+        inputs = replace(inputs, extra=extra_columns(inputs.runs.values(), metrics))
     evaluation = resolve_conventions(Evaluation(session, inputs, conventions, metrics))
     threshold = evaluation.conventions.threshold
     if threshold == Conventions.threshold and "threshold" not in request.rules.options:
@@ -87,7 +87,7 @@ def read_rankings(
         nothing = pl.DataFrame(schema=dict.fromkeys(("query", "item", "rel"), pl.String))
         inputs = replace(read_inputs(session, replace(request, qrels=nothing)), qrels=None)
     with duckdb_errors():
-        inputs = leave_out_padding(session, inputs, of_null=True)
+        inputs = leave_out_padding(inputs, of_null=True)
     option = rules.unjudged_queries
     wrong = "unjudged_queries='count' needs judgments in a table of their own. Pass qrels="
     require(option != "count" or inputs.qrels is not None, wrong)
@@ -176,7 +176,7 @@ def _judged_in_memory(session: Session, inputs: Inputs) -> pl.DataFrame | None:
     return rows.agg(pl.col("judged").any()).collect(engine="in-memory")
 
 
-def leave_out_padding(session: Session, inputs: Inputs, of_null: bool = False) -> Inputs:
+def leave_out_padding(inputs: Inputs, of_null: bool = False) -> Inputs:
     """The inputs without rows of padding; of_null: only runs in which items are NULL."""
     runs = dict(inputs.runs)
     for name, table in runs.items():
@@ -199,9 +199,7 @@ def plan_metrics(evaluation: Evaluation) -> Evaluation:
     return replace(evaluation, inputs=inputs, metrics=metrics, hidden=hidden)
 
 
-def extra_columns(
-    session: Session, runs: Iterable[Table], metrics: Sequence[Metric]
-) -> dict[str, str]:
+def extra_columns(runs: Iterable[Table], metrics: Sequence[Metric]) -> dict[str, str]:
     """The columns of the runs that metrics of the user read: their names, and their SQL.
 
     In text files, columns of numbers are numbers. `query`, `item`, `rel`, `pos` and `score` are
@@ -369,7 +367,7 @@ def _require_reached(evaluation: Evaluation) -> None:
             and {"threshold"} <= record.options.keys()
             and record.undefined == "never"
             and "max_rel" not in metric.options
-            and not evaluation.grade_scale()
+            and not evaluation.grade_scale
             and not evaluation.has_grade((">=", min(1.0, threshold)))
             and (highest := evaluation.highest_grade()) > 0
         ):

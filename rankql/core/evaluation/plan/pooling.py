@@ -60,7 +60,7 @@ def pool_grades(session: Session, inputs: Inputs, rules: RankingRules) -> Inputs
     for name, table in runs.items():
         try:
             fields = inputs.fields(table, name)
-            validate_numbers(session, table, ("rel",))
+            validate_numbers(table, ("rel",))
         except RankqlError:
             return inputs  # for whoever reads it
         fields |= {"rel": table.integer("rel") or ""} if whole else {}

@@ -54,7 +54,7 @@ def reduce_tables(evaluation: Evaluation) -> Reduction:
         if not looked and reduction.frame["shared"].any():
             return run_reduction(replace(reduction, looks_at_each=True))
         if evaluation.inputs.scored and reduction.frame["highest"].max() == math.inf:
-            inputs = leave_out_padding(evaluation.session, evaluation.inputs)
+            inputs = leave_out_padding(evaluation.inputs)
             if inputs.runs != evaluation.inputs.runs:
                 return reduce_tables(replace(evaluation, inputs=inputs))
         return reduction

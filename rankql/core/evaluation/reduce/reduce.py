@@ -551,7 +551,7 @@ def choose_reduction(evaluation: Evaluation) -> Reduction:
         return counters
     options = {m.name: formulas.supported_options(m, conventions, inputs.scored) for m in metrics}
     named = {metric.name: (metric, o) for metric in metrics if (o := options[metric.name])}
-    if not named or not (end := evaluation.grade_scale()):
+    if not named or not (end := evaluation.grade_scale):
         return counters
     ranked = inputs.qrels is None and not inputs.scored
     if ranked:  # for other metrics, macros are faster than lists
