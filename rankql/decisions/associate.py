@@ -21,7 +21,7 @@ from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import INTERNAL_PREFIX, literal, quote
 from rankql.core.metrics.parse import is_metric, resolve_names
 from rankql.core.stats.means import ROUNDING
-from rankql.core.tables.reader import fetch, fetch_frame
+from rankql.core.tables.reader import fetch_frame
 from rankql.core.tables.session import Session, duckdb_errors, open_session
 from rankql.core.tables.tables import (
     Data,
@@ -142,16 +142,16 @@ def associate(
             for name, parts in keys.items()
         }
         excluded = {"system", *joined}
-        names = _resolve_metrics(session, left, metrics, known, excluded)
+        names = _resolve_metrics(left, metrics, known, excluded)
         if outcome is None:
-            outcome = _list_numbers(session, right, {*excluded, *joined.values()}, "outcome")
+            outcome = _list_numbers(right, {*excluded, *joined.values()}, "outcome")
         ratios = {  # one column each, or two whose sums are divided
             name: tuple(require_column(right, part, "outcome") for part in parts)
             for name, parts in _parse_columns("outcome", outcome, 2).items()
         }
-        systems = _choose_systems(session, left, right, baseline)
+        systems = _choose_systems(left, right, baseline)
         tables = ((left, {name: (name,) for name in names}), (right, ratios))
-        rows = _join_tables(session, tables, joined, systems)
+        rows = _join_tables(tables, joined, systems)
     pairs, notes = _drop_unmatched(rows, [*joined], [*names, *ratios])
     pair = (systems[0], systems[1]) if len(systems) == 2 else None
     if pair is not None:
@@ -239,13 +239,13 @@ def _list_metrics(result: Result) -> list[str]:
 
 
 def _resolve_metrics(
-    session: Session, table: Table, metrics: Any, result: Result | None, excluded: Collection[str]
+    table: Table, metrics: Any, result: Result | None, excluded: Collection[str]
 ) -> list[str]:
     """The metric columns: those asked for, those named like metrics, or all numbers."""
     if metrics is None:
         is_run = result is None and table.known("item") and table.known("score")
         require(not is_run, f"{table.label} is a run. Pass the result of evaluate, or metrics=")
-        numbers = _list_numbers(session, table, excluded, "metrics")
+        numbers = _list_numbers(table, excluded, "metrics")
         known = _list_metrics(result) if result else ()
         return [name for name in numbers if name in known or is_metric(name)] or numbers
     rules, names = Conventions().as_dict(), []
@@ -254,25 +254,21 @@ def _resolve_metrics(
     return list(dict.fromkeys(require_column(table, name, "metrics") for name in names))
 
 
-def _list_numbers(
-    session: Session, table: Table, excluded: Collection[str], argument: str
-) -> list[str]:
+def _list_numbers(table: Table, excluded: Collection[str], argument: str) -> list[str]:
     """The columns of numbers that may be metrics or outcomes."""
     names = [x for x in table.columns if x not in excluded and is_number_column(table, x)]
     require(bool(names), f"{table.label} has no numeric column except the key. Pass {argument}=")
     return names
 
 
-def _choose_systems(
-    session: Session, per_query: Table, outcomes: Table, baseline: str | None
-) -> list[str]:
+def _choose_systems(per_query: Table, outcomes: Table, baseline: str | None) -> list[str]:
     """The systems of per_query: none, one, or the two that are compared, the baseline first."""
     have = [table.has("system") for table in (per_query, outcomes)]
     require(have[0] == have[1], "Only one table has a column 'system'. Add it to both, or to none")
     names = []
     if all(have):
-        sql = f"SELECT DISTINCT {_SYSTEM} AS x FROM {per_query.sql}"
-        names = [x.decode() for (x,) in fetch(session, f"{sql} ORDER BY x") if x is not None]
+        rows = per_query.rows(f"DISTINCT {_SYSTEM} AS x", " ORDER BY x")
+        names = [x.decode() for (x,) in rows if x is not None]
     require(len(names) < 3, f"per_query has {len(names)} systems. Keep one or two")
     valid = baseline in names if len(names) == 2 else baseline is None
     known = f"must be one of two systems in both tables ({format_examples(names)})"
@@ -282,9 +278,8 @@ def _choose_systems(
 
 
 def _join_tables(
-    session: Session, tables: Sequence[tuple[Table, _Values]], keys: Mapping[str, str],
-    systems: Sequence[str],
-) -> pl.DataFrame:  # fmt: skip
+    tables: Sequence[tuple[Table, _Values]], keys: Mapping[str, str], systems: Sequence[str]
+) -> pl.DataFrame:
     """The values of per_query and outcomes for all keys, one row per key, by one SQL query.
 
     keys: the name of each key column in per_query, and in outcomes.
@@ -310,7 +305,7 @@ def _join_tables(
         queries.append(f"(SELECT {fields} FROM {table.sql}{where} GROUP BY ALL)")
     sql = f"FROM {queries[0]} FULL JOIN {queries[1]} USING ({', '.join(map(quote, keys))})"
     with duckdb_errors():
-        rows = fetch_frame(session, sql)
+        rows = fetch_frame(tables[0][0].session, sql)
     return rows.with_columns(pl.col(pl.Binary).cast(pl.String)).sort([*keys], nulls_last=True)
 
 

@@ -209,7 +209,7 @@ def judges(
             opened = [_open_labels(session, x, "human") for x in (human, *tables.values())]
             own_rels = [of_people, *rels.values()]
             ids = {x: columns[x] for x in ("query", "item")}
-            if runs is None and (one := find_one_id(session, opened, own_rels, **ids)):
+            if runs is None and (one := find_one_id(opened, own_rels, **ids)):
                 ids = {"query": one, "item": "1"}
                 notes.append(f"{one} is the only id: each counts as one query")
             each = [
@@ -307,7 +307,7 @@ def _find_label(
 
     def is_numeric(name: str) -> bool:
         number = f"TRY_CAST({quote(name)} AS DOUBLE) IS NOT NULL OR {quote(name)} IS NULL"
-        return bool(session.row(f"SELECT bool_and({number}) FROM {table.sql}")[0])
+        return bool(table.value(f"bool_and({number})"))
 
     table = session.table(data, "qrels" if isinstance(data, Mapping) else label)
     if find_name(table.columns, ROLES["rel"]):
@@ -338,9 +338,8 @@ def _read_annotators(
         who = find_name(table.columns, ANNOTATORS)
         labelled = {*names, who, find_name(table.columns, ROLES["rel"])}
         others = [x for x in table.own_columns if x not in labelled]
-        others = [
-            x for x in others if not (who and says(x, "system"))
-        ]  # each run is of an annotator
+        # Each run is of an annotator.
+        others = [x for x in others if not (who and says(x, "system"))]
         item = columns["item"] or (others[0] if len(others) == 1 else None)
         if item and not (columns["query"] or find_name(others, ROLES["query"])):
             columns = {**columns, "query": "query", "item": require_column(table, item, "item")}
@@ -440,14 +439,14 @@ def _read_labels(
         note_unread_grades(table)
     except RankqlError as error:
         if isinstance(error, Question):  # labels of one value say nothing, and are no ids
-            graded = grade_columns(session, opened, columns.get("rel"))
+            graded = grade_columns(opened, columns.get("rel"))
             calls = [x for x in error.calls if {x.get("query"), x.get("item")}.isdisjoint(graded)]
             calls = [call for call in calls if call.get("rel") != "1"]
             error.calls, error.others = (calls, []) if calls else (error.calls, error.others)
         error.name_argument("rel", argument)
         raise
     if is_text(table.columns[table.roles["rel"]]):
-        refuse_labels(session, table, column=False)
+        refuse_labels(table, column=False)
     keys = ", ".join(f"{table.key(role, True)} AS {role}" for role in ("query", "item"))
     sql = f"SELECT {keys}, CAST({table.read('rel')} AS DOUBLE) AS rel FROM {table.sql}"
     rows = fetch_frame(session, sql, checked=True).drop_nulls("rel")

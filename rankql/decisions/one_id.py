@@ -42,7 +42,7 @@ LABELS = (
 )
 
 
-def grade_columns(session: Session, table: Table, rel: Rel) -> list[str]:
+def grade_columns(table: Table, rel: Rel) -> list[str]:
     """The columns that hold the labels: named, called so, or with the keys of a mapping alone."""
     name, mapping = rel if isinstance(rel, list | tuple) and len(rel) == 2 else (rel, rel)
     known = [x for x in table.columns if x == name or is_called(x, ROLES["rel"])]
@@ -55,9 +55,7 @@ def grade_columns(session: Session, table: Table, rel: Rel) -> list[str]:
     return known
 
 
-def find_one_id(
-    session: Session, tables: Sequence[Table], rels: Sequence[Rel], query: Any, item: Any
-) -> str | None:
+def find_one_id(tables: Sequence[Table], rels: Sequence[Rel], query: Any, item: Any) -> str | None:
     """The column that all tables share and none repeats, if nothing else tells items apart.
 
     None if both ids are known, or the id of the queries repeats: then another column has the items.
@@ -70,19 +68,15 @@ def find_one_id(
         return None
     if (known[0] or query) and (known[1] - known[0] or item):
         return None
-
-    def is_unique(name: str, table: Table) -> bool:
-        column = quote(name)
-        sql = f"SELECT count(*) = count(DISTINCT {column}) FROM {table.sql}"
-        return bool(session.value(sql))
-
-    graded = {x for y in zip(tables, rels, strict=True) for x in grade_columns(session, *y)}
+    graded = {x for y in zip(tables, rels, strict=True) for x in grade_columns(*y)}
     shared = [
         x for x, kind in tables[0].columns.items()
         if is_id(kind) and x not in graded and not (says(x, "order") or is_called(x, TIMES))
         and all(table.has(x) for table in tables)
     ]  # fmt: skip
     named = [x for x in shared if x in (query, item) or (not query and not item and x in known[0])]
-    unique = [x for x in named or shared if all(is_unique(x, table) for table in tables)]
+    is_unique = "count(*) = count(DISTINCT {})".format
+    named = named or shared
+    unique = [x for x in named if all(table.value(is_unique(quote(x))) for table in tables)]
     likely = [x for x in unique if says(x, "id") or x in known[1]] or unique
     return likely[0] if len(likely) == 1 else None

@@ -22,7 +22,7 @@ from rankql.core.tables.numbers.values import refuse_rounded_scores
 from rankql.core.tables.private import create_macros
 from rankql.core.tables.reader import fetch
 from rankql.core.tables.request import Columns, RankingRules
-from rankql.core.tables.session import Session, duckdb_errors, open_session
+from rankql.core.tables.session import duckdb_errors, open_session
 from rankql.core.tables.tables import Data, Table, refuse_repeated, require_column
 from rankql.shapes.choose.computed import resolve_columns
 
@@ -111,11 +111,11 @@ def convert(
         refuse_repeated(table, [])
         refuse_rounded_scores(table)
         with duckdb_errors():
-            _refuse(session, table, "id IS NULL", "is NULL")
+            _refuse(table, "id IS NULL", "is NULL")
             if suffix in _TABLES:
-                sql = _table(session, table)
+                sql = _table(table)
             else:
-                sql = _trec(session, _select_roles(table, roles, path), tag)
+                sql = _trec(_select_roles(table, roles, path), tag)
             with write_file(path) as temporary:
                 copy = f"COPY ({create_macros(session.con, sql)}) TO {literal(str(temporary))}"
                 session.rows(f"{copy} ({options})")
@@ -143,15 +143,13 @@ def _select_roles(table: Table, columns: Mapping[str, str | None], path: Path) -
     return replace(table, roles=roles)
 
 
-def _refuse(
-    session: Session, table: Table, where: str, what: str, roles: Sequence[str] = _IDS
-) -> None:
+def _refuse(table: Table, where: str, what: str, roles: Sequence[str] = _IDS) -> None:
     """Refuse ids that cannot be written."""
     for role in roles:
         if role in table.roles:
             ids = f"(SELECT {table.key(role, as_text=True)} AS id FROM {table.sql})"
             sql = f"SELECT count(*), min(id) FROM {ids} WHERE {where}"
-            count, example = session.row(sql)
+            count, example = table.session.row(sql)
             if count:
                 example_text = "" if example is None else f", {example!r}"
                 rows = format_count(count, "row")
@@ -159,24 +157,25 @@ def _refuse(
                 raise RankqlError(f"{column} {what} ({rows}{example_text}). Correct these first")
 
 
-def _refuse_rows(session: Session, table: Table) -> None:
+def _refuse_rows(table: Table) -> None:
     """Refuse judgments without any grade, and an item that is written twice for a query."""
     keys = ", ".join(table.key(r) for r in ("query", "item", "system") if r in table.roles)
     number = next(role for role in ("rel", "pos", "score") if role in table.roles)
     value = table.read(number)
     sql = f"SELECT count(*), count({value}) FROM {table.sql}"
-    ((rows, numbers),) = fetch(session, sql)
+    ((rows, numbers),) = fetch(table.session, sql)
     if rows and not numbers:
         name = table.roles[number]
         raise RankqlError(f"{table.label}: {name} is NULL in every row. Name another: {number}=")
-    repeated = f"SELECT {keys} FROM {table.sql} WHERE {value} IS NOT NULL GROUP BY ALL"
-    for query, item, *_ in fetch(session, f"{repeated} HAVING count(*) > 1 ORDER BY ALL LIMIT 1"):
+    repeated = f"SELECT {keys} FROM {table.sql} WHERE {value} IS NOT NULL"
+    repeated += " GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL"
+    for query, item, *_ in fetch(table.session, f"{repeated} LIMIT 1"):
         raise RankqlError(
             f"{table.label} has duplicates: query {query!r}, item {item!r}. Keep one row of each"
         )
 
 
-def _table(session: Session, table: Table) -> str:
+def _table(table: Table) -> str:
     """The columns under their standard names, numbers as numbers."""
     fields = [f"{table.key(r)} AS {r}" for r in _IDS if r in table.roles]
     for role in ("pos", "score", "rel"):
@@ -185,18 +184,18 @@ def _table(session: Session, table: Table) -> str:
             if role == "rel":  # BIGINT if all grades are whole numbers
                 rel = f"SELECT {table.read(role)} AS rel FROM {table.sql}"
                 sql = f"SELECT count(*) FROM ({rel}) WHERE rel <> floor(rel) OR abs(rel) >= 1e15"
-                kind = "DOUBLE" if fetch(session, sql)[0][0] else "BIGINT"
+                kind = "DOUBLE" if fetch(table.session, sql)[0][0] else "BIGINT"
             fields.append(f"CAST({table.read(role)} AS {kind}) AS {role}")
     return f"SELECT {', '.join(fields)} FROM {table.sql}"
 
 
-def _trec(session: Session, table: Table, tag: str) -> str:
+def _trec(table: Table, tag: str) -> str:
     """The lines of a TREC file, one column for each of its fields."""
-    _refuse_rows(session, table)
+    _refuse_rows(table)
     blank = f"id = '' OR regexp_matches(id, {literal(_WHITE)})"
-    _refuse(session, table, blank, "is empty or has white space, which separates TREC fields")
+    _refuse(table, blank, "is empty or has white space, which separates TREC fields")
     comment = "begins with #, as a comment of a TREC file does"
-    _refuse(session, table, "id[1] = '#'", comment, ["query"])
+    _refuse(table, "id[1] = '#'", comment, ["query"])
     keys = ", ".join(f"{table.key(role)} AS {role}" for role in ("query", "item"))
     if "rel" in table.roles:
         rel = table.read("rel")
@@ -214,7 +213,7 @@ def _trec(session: Session, table: Table, tag: str) -> str:
     source = f"(SELECT * FROM {source} WHERE {numbers[0]} IS NOT NULL)"
     order, score = f"ORDER BY {score_order('item')}", "score"
     if "pos" in table.roles:
-        score = _scores(session, table, source, order)
+        score = _scores(table, source, order)
         order = "ORDER BY pos"
     return f"""
         SELECT query, 'Q0', item, row_number() OVER ranking AS rank, {score}, system
@@ -222,7 +221,7 @@ def _trec(session: Session, table: Table, tag: str) -> str:
         ORDER BY system, query, rank"""
 
 
-def _scores(session: Session, table: Table, source: str, order: str) -> str:
+def _scores(table: Table, source: str, order: str) -> str:
     """The scores of a ranking with positions, which must be the ranks in the file."""
     scored = "score" in table.roles
     ranks = f"PARTITION BY system, query {order if scored else 'ORDER BY pos'}"
@@ -230,7 +229,7 @@ def _scores(session: Session, table: Table, source: str, order: str) -> str:
     sql = f"""SELECT query, item, pos, place
               FROM (SELECT *, row_number() OVER ({ranks}) AS place FROM {source})
               WHERE {wrong} ORDER BY query, pos LIMIT 1"""
-    for query, item, pos, place in fetch(session, sql):
+    for query, item, pos, place in fetch(table.session, sql):
         raise RankqlError(
             f"source: {table.roles['pos']} is {pos:g} for query {query!r}, item {item!r}, whose "
             f"rank in the file would be {place}. Number positions from 1 without gaps, or choose "

@@ -68,7 +68,7 @@ def drop_seen(session: Session, inputs: Inputs, request: Request) -> Inputs:
     remedy = "Pass the interactions before the run as train="
     texts = "seen='drop'", "in train for the same user", remedy
     train = with_ctes(train_steps(inputs))
-    return _drop_rows(session, inputs, request.rules.conventions, train, is_seen, texts)
+    return _drop_rows(inputs, request.rules.conventions, train, is_seen, texts)
 
 
 def drop_identical(session: Session, inputs: Inputs, request: Request) -> Inputs:
@@ -97,7 +97,7 @@ def drop_identical(session: Session, inputs: Inputs, request: Request) -> Inputs
             "Such an item counts as not found. To take it out of the judgments too, pass "
             "ignore_identical_ids='both'")  # fmt: skip
         notes += [text + rest] * (count > (0 if both else total / 2))
-    inputs = _drop_rows(session, inputs, rules.conventions, "", is_identical, texts)
+    inputs = _drop_rows(inputs, rules.conventions, "", is_identical, texts)
     inputs = replace(inputs, notes=[*inputs.notes, *notes])
     if not both:
         return inputs
@@ -118,8 +118,8 @@ def drop_identical(session: Session, inputs: Inputs, request: Request) -> Inputs
 
 
 def _drop_rows(
-    session: Session, inputs: Inputs, conventions: Conventions, ctes: str,
-    condition: Callable[[Table], str], texts: tuple[str, str, str],
+    inputs: Inputs, conventions: Conventions, ctes: str, condition: Callable[[Table], str],
+    texts: tuple[str, str, str],
 ) -> Inputs:  # fmt: skip
     """The runs without the rows of a condition; those below move up. With a note.
 
@@ -144,9 +144,8 @@ def _drop_rows(
             origins[place] = f"{table.role_columns['pos']} (renumbered)"
         moved = f"SELECT * REPLACE (CASE WHEN NOT {dropped} THEN {value} END AS {quote(place)})"
         order = f" ORDER BY {line}" if conventions.ties == "order" else ""
-        loaded = session.load(table.label, f"({ctes}{moved} FROM {rows}{order})", text=False)
-        counts = f"count({quote(place)}), count(*) FILTER (WHERE {dropped})"
-        ((remaining, count),) = fetch(session, f"SELECT {counts} FROM {loaded.sql}")
+        loaded = table.load(f"({ctes}{moved} FROM {rows}{order})", text=False)
+        remaining, count = loaded.row(f"count({quote(place)}), count_if({dropped})")
         if not remaining:
             raise errors.RankqlError(
                 f"{option} leaves nothing: every item of {run_label(system)} is {why}. {remedy}"
@@ -265,7 +264,7 @@ def collapse_chunks(session: Session, inputs: Inputs, request: Request) -> Input
     """The inputs with documents instead of chunks, and notes on what was dropped."""
     rules = request.rules
     assert rules.collapse is not None
-    validate_columns(session, inputs)
+    validate_columns(inputs)
     if not inputs.scored:  # renumbering would hide them
         unique = [("run", "pos", "WHERE pos IS NOT NULL")]
         require_unique_rows(Evaluation(session, inputs, Conventions()), unique)

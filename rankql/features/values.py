@@ -53,7 +53,7 @@ from rankql.core.tables.files import CSV, JSON, PARQUET, open_file, read_text, s
 from rankql.core.tables.first_ranks import first_rank_error
 from rankql.core.tables.private import private_connection
 from rankql.core.tables.reader import fetch_frame, list_in_order
-from rankql.core.tables.session import Session, duckdb_errors, open_session
+from rankql.core.tables.session import duckdb_errors, open_session
 from rankql.core.tables.sql_expressions import number_type
 from rankql.core.tables.tables import (
     Data,
@@ -130,7 +130,7 @@ def read_values(
         with open_session(con, table) as session:
             rows = session.table(table, VALUES)
             rows = replace(rows, nan=rows.nan or of_python)
-            result = _read(session, rows, query, names, system)
+            result = _read(rows, query, names, system)
     return ask_first_ranks(result) if names is None else result
 
 
@@ -180,7 +180,7 @@ def open_printed(
         return None
     rows, notes = printed
     with open_session(None) as session:
-        result = _read(session, session.table(rows, VALUES), None, metrics, None)
+        result = _read(session.table(rows, VALUES), None, metrics, None)
     return result.derive(data_notes=[*result.data_notes, *notes])
 
 
@@ -217,7 +217,7 @@ def read_values_file(
         return None
     with open_session(None) as session:
         table = session.table(path, repr(os.fspath(path)))
-        return _read(session, table, key, [*named, *values], system)
+        return _read(table, key, [*named, *values], system)
 
 
 def read_header(path: str | os.PathLike[str]) -> Table | None:
@@ -231,11 +231,7 @@ def read_header(path: str | os.PathLike[str]) -> Table | None:
 
 
 def _read(
-    session: Session,
-    table: Table,
-    query: str | None,
-    names: Sequence[str] | None,
-    system: str | None,
+    table: Table, query: str | None, names: Sequence[str] | None, system: str | None
 ) -> Result:
     """The values of a table with one row per query, as a result."""
     objects = {x for x, kind in table.columns.items() if fields_of(kind)}
@@ -281,7 +277,8 @@ def _read(
     if system:
         fields.insert(0, f"CAST({quote(system)} AS VARCHAR) AS system")
     with duckdb_errors():
-        rows = fetch_frame(session, f"SELECT {', '.join([*fields, *numbers])} FROM {table.sql}")
+        selected = f"SELECT {', '.join([*fields, *numbers])} FROM {table.sql}"
+        rows = fetch_frame(table.session, selected)
     for name in metrics:
         if rows[name].null_count() and (wrong := _find_text(table, name)) is not None:
             call = describe_commas(table, [name])

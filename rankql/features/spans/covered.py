@@ -37,7 +37,7 @@ def place_spans(session: Session, inputs: Inputs, request: Request) -> Inputs:
     assert inputs.qrels
     qrels = replace(inputs.qrels, empty=True)
     inputs = replace(inputs, qrels=qrels)
-    validate_columns(session, inputs)
+    validate_columns(inputs)
     metrics = parse(request.metrics, rules.profile)
     if not inputs.scored:
         unique = [("run", "pos", "WHERE pos IS NOT NULL")]
@@ -48,7 +48,7 @@ def place_spans(session: Session, inputs: Inputs, request: Request) -> Inputs:
         "ties='item'",
     )
     for table in [*inputs.runs.values(), qrels]:
-        require_places(session, table, bool(request.rules.options.get("inclusive")))
+        require_places(table, bool(request.rules.options.get("inclusive")))
     spans = load_query(session, "spans", _write_spans(inputs, rules.threshold)).sql
     chunks = rows = load_query(session, "chunks", _write_chunks(inputs, rules.ties)).sql
     relevant = f"(FROM {spans} WHERE relevant)"
@@ -75,7 +75,7 @@ def place_spans(session: Session, inputs: Inputs, request: Request) -> Inputs:
     return replace(inputs, runs=runs, qrels=judged, notes=[*inputs.notes, *notes])
 
 
-def require_places(session: Session, table: Table, inclusive: bool) -> None:
+def require_places(table: Table, inclusive: bool) -> None:
     """Refuse ends that are no span, with the row. Judgments may have one row without a place."""
     query, item = (quote(table.roles[x]) if x in table.roles else "NULL" for x in ("query", "item"))
     is_run = "rel" not in table.roles
@@ -83,8 +83,8 @@ def require_places(session: Session, table: Table, inclusive: bool) -> None:
     right = f"coalesce(isfinite({START}) AND isfinite({END}) AND {ends}, false)"
     none = f"{item} IS NULL AND {START} IS NULL AND {END} IS NULL"
     wrong = f"NOT ({right} AND {item} IS NOT NULL)" + f" AND NOT ({none})" * (not is_run)
-    row = f"SELECT {query}, {item}, {START}, {END} FROM {table.sql} WHERE"
-    for key, document, start, end in session.rows(f"{row} {wrong} ORDER BY ALL LIMIT 1"):
+    row, first = f"{query}, {item}, {START}, {END}", f" WHERE {wrong} ORDER BY ALL LIMIT 1"
+    for key, document, start, end in table.rows(row, first):
         names = table.context["span"].split(", ")
         values = (x if x is None or x != x else f"{x:g}" for x in (start, end and end - inclusive))
         places = " and ".join(
@@ -96,8 +96,8 @@ def require_places(session: Session, table: Table, inclusive: bool) -> None:
             f"{table.label}: {places} of {where} are not two ends of a span. Write whole numbers "
             f"with 0 <= {rule}"
         )
-    several = f"SELECT {query} FROM {table.sql} GROUP BY {query} HAVING count(*) > 1"
-    for (key,) in () if is_run else session.rows(f"{several} AND bool_or({none}) LIMIT 1"):
+    several = f" GROUP BY {query} HAVING count(*) > 1 AND bool_or({none}) LIMIT 1"
+    for (key,) in () if is_run else table.rows(query, several):
         raise RankqlError(
             f"{table.label}: query {key!r} has a row without a document and ends, and others. A "
             "query without evidence has one row. Leave this row out"

@@ -121,9 +121,9 @@ def span_judgments(
         judged = assign_roles(judged, {**columns, "item": document}, ("query", "rel"), only=True)
         judged = replace(judged, roles={**judged.roles, "item": document})
         require_ids("spans", *count_values(judged, [judged.roles["query"]]))
-        validate_numbers(session, judged, ("rel",))
+        validate_numbers(judged, ("rel",))
         for table in (tables[0], judged):
-            require_places(session, table, bool(inclusive))
+            require_places(table, bool(inclusive))
         rows = fetch_frame(session, _write(tables[0], judged, chunk, cover, iou, threshold), True)
     return polars_to_pandas(rows) if is_pandas(spans) else rows
 
