@@ -183,7 +183,10 @@ def compare(
     )  # fmt: skip
     scores = options.get("score")
     if isinstance(scores, list | tuple) and len(scores) > 1 and not isinstance(runs, Mapping):
-        by_score = _evaluate_scores(request, scores)
+        require(all(isinstance(x, str) for x in scores), f"score must be names, not {scores}")
+        rules = {name: request.rules.by_score(name) for name in scores}
+        alone = replace(request, interval=None)
+        by_score = {x: evaluate_request(replace(alone, rules=y)) for x, y in rules.items()}
         return compare(by_score, by=by, higher_is_better=higher_is_better, **asdict(settings))
     opened, result, names, source = _open(request, metrics)
     weighted = set_directions(result.weighted_by(weight), higher_is_better)
@@ -205,16 +208,6 @@ def compare(
         pairs = pl.concat([pairs, *frames], how="horizontal")
     notes = list(dict.fromkeys([*notes, *shared.notes]))
     return Comparison(shared, pairs, settings, systems, tests, notes, source, own)
-
-
-def _evaluate_scores(request: Request, scores: Sequence[Any]) -> dict[str, Result]:
-    """The result of each score of one run, by its column."""
-    require(all(isinstance(x, str) for x in scores), f"score must be names, not {scores}")
-    rules = request.rules
-    return {
-        name: evaluate_request(replace(request, rules=rules.by_score(name), interval=None))
-        for name in scores
-    }
 
 
 def _open(

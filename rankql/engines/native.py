@@ -72,7 +72,9 @@ def native_sql(engine: Engine, *, schema: str | None = None, prefix: str = "") -
     """
     _refuse_unsupported(engine)
     require_known("engine", engine, get_args(Engine))
-    text = _share((sql_folder() / f"{engine}.sql").read_text("utf-8"))
+    text = (sql_folder() / f"{engine}.sql").read_text("utf-8")
+    shared = dict(_SHARED.findall(text))
+    text = re.sub(r"(?m)^-- rankql: (\w+)\n", lambda x: shared[x[1]], _SHARED.sub("", text))
     place = f"not for {engine}. Leave it out"
     if prefix:
         require(engine == "clickhouse", f"prefix= is for clickhouse, {place}")
@@ -93,13 +95,6 @@ def native_sql(engine: Engine, *, schema: str | None = None, prefix: str = "") -
 
 # Code that handlers share. In a handler the line "-- rankql: NAME" stands for it.
 _SHARED = re.compile(r"(?ms)^-- rankql: shared (\w+)\n(.*?)^-- rankql: end\n\n")
-
-
-def _share(text: str) -> str:
-    """The file with its shared code in each handler."""
-    code = dict(_SHARED.findall(text))
-    text = _SHARED.sub("", text)
-    return re.sub(r"(?m)^-- rankql: (\w+)\n", lambda line: code[line[1]], text)
 
 
 def install_command(engine: str) -> str:

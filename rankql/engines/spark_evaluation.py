@@ -221,14 +221,11 @@ def _workers_with_rankql() -> Iterator[None]:
     except Exception as error:
         if "No module named 'rankql" not in str(error):
             raise
-        lacks = f"rankql is not installed for the Python of Spark's workers ({_worker_python()})"
+        context = SparkContext._active_spark_context
+        python = "python3" if context is None else context.pythonExec
+        lacks = f"rankql is not installed for the Python of Spark's workers ({python})"
         remedy = "Install it there, or start Spark with PYSPARK_PYTHON set to a Python that has it"
         raise RankqlError(f"{lacks}. {remedy}, such as {sys.executable}") from None
-
-
-def _worker_python() -> str:
-    context = SparkContext._active_spark_context
-    return "python3" if context is None else str(context.pythonExec)
 
 
 def _drop_equal(data: Any, error: EqualRows) -> tuple[Any, Note]:

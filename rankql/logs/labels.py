@@ -19,7 +19,7 @@ from rankql.core.expressions.variants import macro, metric
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.candidates import assign_roles
 from rankql.core.tables.reader import fetch_frame
-from rankql.core.tables.session import Session, duckdb_errors, open_session
+from rankql.core.tables.session import duckdb_errors, open_session
 from rankql.core.tables.tables import Data, Table
 from rankql.logs.table_macros import Schema, only_time, table_function
 
@@ -64,7 +64,7 @@ def grade_events(
         names = {"query": query, "item": item}
         table = assign_roles(duckdb_session.table(log, "log"), names, ("query", "item"))
         if until is not None and time == "time" and time not in table.columns:
-            time = _find_time(duckdb_session, table) or time
+            time = _find_time(table) or time
         needed = {"event": event} | ({} if until is None else {"time": time})
         for role, name in needed.items():
             message = f"log has no column {name!r}. Pass {role}='...'"
@@ -86,13 +86,13 @@ def grade_events(
         return polars_to_pandas(judgments) if is_pandas(log) else judgments
 
 
-def _find_time(session: Session, table: Table) -> str | None:
+def _find_time(table: Table) -> str | None:
     """The column of the time by its name, or the only one of dates."""
     dates = [x for x, kind in table.columns.items() if kind.startswith(("DATE", "TIMESTAMP"))]
     dates = [x for x in dates if not table.columns[x].endswith("]")]
     keys = {role: table.roles[role] for role in ("query", "item")}
     return recognise("moment", [*table.columns]) or only_time(
-        dates, keys, table.sql, session.value, "grade_events", "time"
+        dates, keys, table.sql, table.session.value, "grade_events", "time"
     )
 
 

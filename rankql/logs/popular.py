@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
@@ -18,7 +17,7 @@ from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
 from rankql.core.tables.candidates import assign_roles
 from rankql.core.tables.reader import count_values, fetch, fetch_frame
 from rankql.core.tables.session import duckdb_errors, open_session
-from rankql.core.tables.tables import Data, Table, is_nan, require_column, same_kind
+from rankql.core.tables.tables import Data, is_nan, require_column, same_kind
 
 LOG, ASKED = f"{INTERNAL_PREFIX}log", f"{INTERNAL_PREFIX}asked"
 
@@ -51,15 +50,6 @@ def most_popular(
     """
     run, _ = count_and_rank(train, k, seen, users, query, item, split)
     return polars_to_pandas(run) if is_pandas(train) else run
-
-
-def _ask_both(log: Table, question: Question, names: Mapping[str, str]) -> None:
-    """Let the question about the user of a log name the item too, if no column has its name."""
-    likely = [call["query"] for call in question.calls if [*call] == ["query"]][:2]
-    if len(likely) == 2 and not log.known("item") and not log.has(names["item"]):
-        likely.sort(key=[*log.columns].index)
-        question.calls = [{"query": x, "item": y} for x, y in (likely, likely[::-1])]
-        raise question
 
 
 def count_and_rank(
@@ -96,7 +86,11 @@ def count_and_rank(
         try:
             log = assign_roles(log, names, ("query", "item"), only=True)
         except Question as question:
-            _ask_both(log, question, names)
+            # It names the item too, if no column has its name.
+            likely = [call["query"] for call in question.calls if [*call] == ["query"]][:2]
+            if len(likely) == 2 and not log.known("item") and not log.has(item):
+                likely.sort(key=[*log.columns].index)
+                question.calls = [{"query": x, "item": y} for x, y in (likely, likely[::-1])]
             raise
         tables, others = [log], ""
         if users is not None:
@@ -110,8 +104,7 @@ def count_and_rank(
             require_ids(table.label, *count_values(table, [*table.roles.values()]))
             for name in table.roles.values():
                 if table.columns[name] in ("FLOAT", "DOUBLE"):
-                    counts = f"SELECT count_if({is_nan(quote(name))}), count(*) FROM {table.sql}"
-                    nan, rows = session.row(counts)
+                    nan, rows = table.row(f"count_if({is_nan(quote(name))}), count(*)")
                     wrong = f"{table.label}: {name} is NaN in {nan} of {rows} rows"
                     require(not nan, f"{wrong}. Leave them out")
         text = not same_kind([table.columns[table.roles["query"]] for table in tables])

@@ -162,8 +162,14 @@ def make_cases_section(source: ReportSource) -> Section | None:
             caption += f"; {text.format_count(more, 'more item')} moved it less"
         tables = [Block([header, *moved[:MOVED]], range(1, 7), caption)]
         for name, ranking, value in zip((a, b), rankings, (of_a, of_b), strict=True):
+            frame = ranking.select("pos", "item", "rel", "contribution", "loss")
+            rows = [
+                [f"{pos:,}", labels[item], _format_grade(rel), *map(text.format_cell, values)]
+                for pos, item, rel, *values in frame.drop_nulls(["pos", "item"]).head(TOP).rows()
+            ]
+            header = ["position", "item", "grade", "contribution", "loss"]
             title = f"{name}: {metric} {value:.4f}; {formula}"
-            tables.append(_tabulate_top(ranking, title, labels))
+            tables.append(Block([header, *rows], (0, 2, 3, 4), title))
         return Case(queries_shown[str(query)], of_a, of_b, difference, tables)
 
     for a, b, title, rows in selected:
@@ -196,17 +202,6 @@ def _list_moved(labels: Mapping[str, str], a: pl.DataFrame, b: pl.DataFrame) -> 
          f"{value_a:.4f}", f"{value_b:.4f}", f"{change:+.4f}"]
         for item, rel, pos_a, pos_b, value_a, value_b, change in rows
     ]  # fmt: skip
-
-
-def _tabulate_top(ranking: pl.DataFrame, title: str, labels: Mapping[str, str]) -> Block:
-    """Tabulate the top of a ranking."""
-    frame = ranking.select("pos", "item", "rel", "contribution", "loss")
-    rows = [
-        [f"{pos:,}", labels[item], _format_grade(rel), *map(text.format_cell, values)]
-        for pos, item, rel, *values in frame.drop_nulls(["pos", "item"]).head(TOP).rows()
-    ]
-    header = ["position", "item", "grade", "contribution", "loss"]
-    return Block([header, *rows], (0, 2, 3, 4), title)
 
 
 def _format_grade(rel: Any) -> str:

@@ -391,18 +391,13 @@ def ideal_of_counts(reached: Iterable[pl.Expr], size: int, base: float) -> pl.Ex
 
 def require_discounts(discounts: Sequence[float] | None) -> None:
     """Raise an error unless discounts are a list of numbers above 0."""
-    require_list("discounts", discounts)
+    listed = discounts is None or (
+        isinstance(discounts, list | tuple) and not any(isinstance(x, str) for x in discounts)
+    )
+    require(listed, f"discounts must be a list of numbers, not {type(discounts).__name__}")
     for value in discounts or ():
         ok = 0 < as_number(value) < math.inf
         require(ok, f"discounts must be finite numbers above 0, not {value}")
-
-
-def require_list(name: str, values: Sequence[float] | None) -> None:
-    """Raise an error unless values are None or a list without texts."""
-    listed = values is None or (
-        isinstance(values, list | tuple) and not any(isinstance(x, str) for x in values)
-    )
-    require(listed, f"{name} must be a list of numbers, not {type(values).__name__}")
 
 
 def discounted_sum(

@@ -220,7 +220,11 @@ def evaluation_errors(evaluation: Evaluation) -> Iterator[None]:
                 runs = [*evaluation.inputs.runs.values()]
                 raise unknown_column("metrics", match[1], runs) from error
             if SHARED in line:
-                raise RankqlError(duplicates_message(evaluation)) from error
+                inputs = evaluation.inputs
+                found = find_duplicates(evaluation, "run", "item") if inputs.every("item") else None
+                if not found and not inputs.scored:
+                    found = find_duplicates(evaluation, "run", "pos", "WHERE pos IS NOT NULL")
+                raise RankqlError(found or SHARED) from error
             own = [f"{m.label!r} = {m.expression!r}" for m in evaluation.metrics if m.known is None]
             if own and isinstance(error, _REFUSED) and "rankql: " not in str(error):
                 line = re.sub(r'! Did you mean "(__|rankql ).*', "", line).rstrip(".!")
@@ -229,12 +233,3 @@ def evaluation_errors(evaluation: Evaluation) -> Iterator[None]:
                     "Write an aggregate of DuckDB, such as avg(price) or count(*)"
                 ) from error
             raise
-
-
-def duplicates_message(evaluation: Evaluation) -> str:
-    """The error about duplicates among the items, with three examples."""
-    inputs = evaluation.inputs
-    message = find_duplicates(evaluation, "run", "item") if inputs.every("item") else None
-    if not message and not inputs.scored:
-        message = find_duplicates(evaluation, "run", "pos", "WHERE pos IS NOT NULL")
-    return message or SHARED
