@@ -114,10 +114,14 @@ def funnel(
     """
     require_package("scipy", "stats", "funnel")
     require_whole_number("k", k, 1)
-    system = options.get("system")
+    system: Any = options.get("system")
     if system is not None and not isinstance(stages, Mapping | list | tuple):
         with open_session(con, stages) as session:
-            stages = _split_stages(session, stages, system)
+            table = session.table(stages, "stages")
+            require_column(table, system, "system")
+            rows = fetch_frame(session, f"FROM {table.sql}")
+        parts = rows.partition_by(system, as_dict=True, maintain_order=True, include_key=False)
+        stages = {str(name): part for (name,), part in parts.items()}
         options.pop("system")
     if isinstance(stages, list | tuple):
         stages = {f"stage {i}": data for i, data in enumerate(stages, 1)}
@@ -203,15 +207,6 @@ def funnel(
     items = items.rename({"query": final.meta.query})
     own = {x: dict(y.means.select("slice", "mean").rows()) for x, y in ranked_stages.items()}
     return Funnel(_combine(final, best, [*named], added), [*named], k, items, added, own)
-
-
-def _split_stages(session: Session, data: Data, system: Any) -> dict[str, pl.DataFrame]:
-    """The rows of each stage, in the order in which the stages occur."""
-    table = session.table(data, "stages")
-    require_column(table, system, "system")
-    rows = fetch_frame(session, f"FROM {table.sql}")
-    parts = rows.partition_by(system, as_dict=True, maintain_order=True, include_key=False)
-    return {str(name): part for (name,), part in parts.items()}
 
 
 @dataclass(repr=False, eq=False)
@@ -385,7 +380,7 @@ def _find_lost_items(evaluation: Evaluation, k: int, scored: bool) -> pl.DataFra
     position = "CAST(-score AS BIGINT) AS pos"
     if scored or conventions.unjudged == "remove":
         ties = "item" if conventions.ties == "expected" or not scored else conventions.ties
-        position = number_positions("query", "score", score_order(ties))
+        position = number_positions("query", score_order(ties))
     judged_only = "AND rel IS NOT NULL" if conventions.unjudged == "remove" else ""
     return evaluation.run_frame(
         f""", ranking AS (

@@ -134,7 +134,7 @@ class ScoreMetric:
     def _value(self, rankings: ScoredGroups) -> pl.Series:
         rel, pos = rankings.in_order("rel"), rankings.pos
         if self.needs_item:
-            require_texts("item", rankings.rows["item"])
+            require_texts(rankings.rows["item"])
             order = rankings.order_by_item(rankings.undecided(self.k))
             rel = rankings.rows["rel"].gather(order)
         elif self.expected is None:
@@ -160,7 +160,7 @@ def refuse_equal_items(lists: pl.Series) -> None:
 
 def positions(rows: pl.DataFrame) -> pl.Series:
     """The position of each row by score and item; the other columns are those of the query."""
-    require_texts("item", rows["item"])
+    require_texts(rows["item"])
     keys = rows.drop("score", "item").columns
     sample = rows.head(SAMPLE_ROWS)
     if sample.n_unique([*keys, "score"]) < len(sample) * (1 - MANY_TIES):

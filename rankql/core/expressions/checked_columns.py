@@ -214,19 +214,19 @@ def check_embedding(values: pl.Series) -> None:
     require(not (squared == 0).any(), zeros)
 
 
-def require_number_type(name: str, dtype: pl.DataType, noun: str = "a number") -> None:
-    """Refuse a column that holds no numbers; what may be a time must not be true or false."""
-    ok = dtype.is_numeric() or dtype == pl.Null or (dtype == pl.Boolean and noun == "a number")
+def require_number_type(name: str, dtype: pl.DataType) -> None:
+    """Refuse a column that holds no numbers."""
     kind = "text" if dtype in TEXT_TYPES else dtype
-    require(ok, f"{name} must be {noun}, not {kind}. Cast it first")
+    ok = dtype.is_numeric() or dtype in (pl.Null, pl.Boolean)
+    require(ok, f"{name} must be a number, not {kind}. Cast it first")
 
 
-def require_texts(name: str, values: pl.Series) -> None:
-    """Refuse a column of a type that polars does not cast to text."""
+def require_texts(items: pl.Series) -> None:
+    """Refuse items of a type that polars does not cast to text."""
     try:
-        values.drop_nulls().head(1).cast(pl.String)
+        items.drop_nulls().head(1).cast(pl.String)
     except pl.exceptions.PolarsError as error:
-        wrong = f"{name} must be text or a number, not {values.dtype}"
+        wrong = f"item must be text or a number, not {items.dtype}"
         raise RankqlError(f"{wrong}. Cast it first") from error
 
 

@@ -246,7 +246,7 @@ def _join_then_rank(
         if inputs.every("score") and score != "score":
             fields = [f"* REPLACE ({score} AS score)"]
         if inputs.scored:
-            fields.append(number_positions(keys, "score", score_order(conventions.ties)))
+            fields.append(number_positions(keys, score_order(conventions.ties)))
     return ctes | {"ranked": select_from(source, fields)}
 
 
@@ -270,10 +270,10 @@ def _condensed(inputs: Inputs, source: str) -> str:
     return select_from(source, fields, f"QUALIFY {alone}")
 
 
-def number_positions(keys: str, place: str, order: str) -> str:
-    """The column `pos`: the rows of a ranking numbered in an order, NULL without a place."""
-    number = f"row_number() OVER (PARTITION BY {keys}, {place} IS NULL ORDER BY {order})"
-    return f"CASE WHEN {place} IS NOT NULL THEN {number} END AS pos"
+def number_positions(keys: str, order: str) -> str:
+    """The column `pos`: the rows of a ranking numbered in an order, NULL without a score."""
+    number = f"row_number() OVER (PARTITION BY {keys}, score IS NULL ORDER BY {order})"
+    return f"CASE WHEN score IS NOT NULL THEN {number} END AS pos"
 
 
 def ranks_before_join(inputs: Inputs, conventions: Conventions) -> bool:
