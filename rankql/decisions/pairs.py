@@ -325,13 +325,10 @@ def _row(pair: PairComparison, settings: Settings, tests: int) -> dict[str, Any]
     elif pair.result.p is not None:
         row["p_floor"] = pair.sample.p_floor
     positive, ties, negative = pair.sample.signs
+    row |= {name: getattr(pair.result, name) for name in ("lo", "hi", "p", "p_adjusted")}
     has_values = n > 0
     return row | {
         "difference": pair.sample.mean if has_values else None,
-        "lo": pair.result.lo,
-        "hi": pair.result.hi,
-        "p": pair.result.p,
-        "p_adjusted": pair.result.p_adjusted,
         "effect": pair.sample.effect if has_values else None,
         "wins": negative if lower else positive,
         "ties": ties,

@@ -37,16 +37,11 @@ def require_judge(request: Request) -> None:
     require_package("scipy", "stats", "judge=")
     one = "Leave out one of them"
     counted = request.rules.options.get("unjudged_queries") == "count"
-    for right, problem in (
-        (
-            request.qrels is not None,
-            "judge= needs human labels of some queries. Pass them as qrels",
-        ),
-        (request.mean is None, f"mean='slices' does not support judge=. {one}"),
-        (request.output is None, f"output= does not support judge=. {one}"),
-        (not counted, "unjudged_queries='count' does not support judge=. Leave out one"),
-    ):
-        require(right, problem)
+    lacks = "judge= needs human labels of some queries. Pass them as qrels"
+    require(request.qrels is not None, lacks)
+    require(request.mean is None, f"mean='slices' does not support judge=. {one}")
+    require(request.output is None, f"output= does not support judge=. {one}")
+    require(not counted, "unjudged_queries='count' does not support judge=. Leave out one")
 
 
 def correct_means(request: Request, result: Result) -> Result:

@@ -11,11 +11,9 @@ from dataclasses import replace
 
 from rankql.core.base.errors import Question, RankqlError, require
 from rankql.core.base.text import Note, format_count, is_or_are, run_label
-from rankql.core.evaluation.checks.duplicates import require_unique_rows
+from rankql.core.evaluation.checks.duplicates import require_unique_positions
 from rankql.core.evaluation.plan.columns import validate_columns
-from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.evaluation.query.ties import PLACE, WITHOUT_GRADES, score_order
-from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.metrics.metric_record import IS_RELEVANT
 from rankql.core.metrics.parse import parse, span_column
@@ -39,9 +37,7 @@ def place_spans(session: Session, inputs: Inputs, request: Request) -> Inputs:
     inputs = replace(inputs, qrels=qrels)
     validate_columns(inputs)
     metrics = parse(request.metrics, rules.profile)
-    if not inputs.scored:
-        unique = [("run", "pos", "WHERE pos IS NOT NULL")]
-        require_unique_rows(Evaluation(session, inputs, Conventions()), unique)
+    require_unique_positions(session, inputs)
     require(
         not inputs.scored or rules.ties in WITHOUT_GRADES,
         f"{metrics[0].name} needs positions, but ties={rules.ties!r} gives tied chunks none. Use "

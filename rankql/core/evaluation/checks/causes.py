@@ -69,11 +69,9 @@ class Causes:
         """May equal scores decide?"""
         reduction = self.reduction
         others = len(reduction.metrics) < len(reduction.evaluation.computed)  # may read further
-        return (
-            others
-            or not reduction.has("tied")
-            or any(x["tied"].sum() > _TIED * x.height for x in self._systems)
-        )
+        if others or not reduction.has("tied"):
+            return True
+        return any(x["tied"].sum() > _TIED * x.height for x in self._systems)
 
     @cached_property
     def first(self) -> FirstRows:

@@ -239,13 +239,9 @@ def describe_chunk(evaluation: Evaluation, system: str | None = None) -> list[st
             AND CAST(qrels.item AS VARCHAR) = run.chunk.document""")
     if item is None:
         return []
-    return [
-        advise(
-            f"Ids such as {item!r} look like chunks of judged items such as "
-            f"{chunk_of['document']!r}: pass ",
-            {"collapse": chunk_of["mark"]},
-        )
-    ]
+    alike = f"Ids such as {item!r} look like chunks of judged items such as "
+    alike += f"{chunk_of['document']!r}: pass "
+    return [advise(alike, {"collapse": chunk_of["mark"]})]
 
 
 def describe_grades(evaluation: Evaluation) -> list[str]:

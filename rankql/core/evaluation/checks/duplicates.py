@@ -22,6 +22,7 @@ from rankql.core.base.writing import expand_glob
 from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.evaluation.query.ctes import Unique, with_source_ctes
 from rankql.core.evaluation.reduce.fetch import source_frame
+from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.frames import may_lack_threads
 from rankql.core.tables.inputs import Inputs
@@ -52,6 +53,13 @@ def require_unique_rows(evaluation: Evaluation, columns: Sequence[Unique]) -> No
     """Refuse duplicates within a query: see `find_repeated`."""
     for message in find_repeated(evaluation, columns):
         raise RankqlError(message)
+
+
+def require_unique_positions(session: Session, inputs: Inputs) -> None:
+    """Refuse several items at one position of a ranking, if positions order it."""
+    if not inputs.scored:
+        unique = [("run", "pos", "WHERE pos IS NOT NULL")]
+        require_unique_rows(Evaluation(session, inputs, Conventions()), unique)
 
 
 def find_repeated(evaluation: Evaluation, columns: Sequence[Unique]) -> Iterator[str]:

@@ -319,9 +319,8 @@ class MeansResult(TableResult):
         """Which metrics have no value at all, although others may have some."""
         rows = self.summary.group_by("metric", maintain_order=True).agg(pl.col("mean").count())
         names = rows.filter(mean=0)["metric"].to_list()
-        if not names or not self.summary["queries"].max():
-            return []
-        return [f"{text.join_words(names)}: no query has a value"]
+        known = names and self.summary["queries"].max()
+        return [f"{text.join_words(names)}: no query has a value"] if known else []
 
     def _missing_interval(self) -> list[str]:
         """Why no mean has an interval, or which ones cannot have one."""

@@ -314,21 +314,15 @@ def check_counts(meta: Meta, counts: Mapping[str, Any]) -> None:
     sums = counts.get("weights", {})
     most, least = sums.get("most"), sums.get("least") or 1
     if most is not None:
+        of = f"weight: {meta.weight} is"
+        errors.require(most != 0, f"{of} 0 for every query. Name a column with weights above 0")
+        far = f"{of} {most if most > 1e100 else least:g}, but must be 0 or from 1e-100 to 1e100"
+        ratios = f"{far}. Only ratios matter: divide all by one number"
+        errors.require(not (most > 1e100 or least < 1e-100), ratios)
         others = sums["queries"] - sums["idle"] > 1
-        for wrong, problem in (
-            (most == 0, "is 0 for every query. Name a column with weights above 0"),
-            (
-                most > 1e100 or least < 1e-100,
-                f"is {most if most > 1e100 else least:g}, but must be 0 or from 1e-100 to 1e100. "
-                "Only ratios matter: divide all by one number",
-            ),
-            (
-                others and most > MOST_ODDS * (sums["total"] - most),
-                f"is {most:g} for one query, over {MOST_ODDS:.0e} times as much as for all others "
-                "together, so only this query counts. Correct its weight",
-            ),
-        ):
-            errors.require(not wrong, f"weight: {meta.weight} {problem}")
+        much = f"{of} {most:g} for one query, over {MOST_ODDS:.0e} times as much as for all others"
+        alone = f"{much} together, so only this query counts. Correct its weight"
+        errors.require(not (others and most > MOST_ODDS * (sums["total"] - most)), alone)
     for kind, what in (
         ("undefined", "with an undefined metric in"),
         ("missing", "with judgments but not in"),
