@@ -22,7 +22,7 @@ from rankql.core.base.writing import expand_glob, names_by_file, write_file
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
-    from rankql.features.systems import Names
+    from rankql.features.values import Names
 
 _FILES = click.argument("inputs", type=DATA, nargs=-1, required=True, metavar="RUN... [QRELS]")
 # The judgments are the last file, but people name them too.
@@ -445,8 +445,7 @@ def _open_values(
 
 def _name_columns(paths: Sequence[InputPath], options: Mapping[str, Any]) -> Names:
     """The columns of values that options name, as limits on their means do."""
-    from rankql.features.systems import Names
-    from rankql.features.values import read_header
+    from rankql.features.values import Names, read_header
 
     metrics = [*(options.get("metrics") or ()), *(options.get("higher_is_better") or {})]
     attributes = [*itertools.chain(*(options.get("by") or ()))]

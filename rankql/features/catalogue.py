@@ -61,15 +61,12 @@ def require_sources(inputs: Inputs, metrics: Sequence[Metric], seen: str | None)
     has_ids, alone = inputs.every("item") and not inputs.numbered, inputs.beyond.train is None
     for metric in of_shown:
         assert metric.shown
-        reads_train = metric.shown.level == "list"
+        name, lacks_train = metric.name, alone and metric.shown.level == "list"
+        require(has_ids, f"{name} needs ids of items. Name their column: item='...'")
+        require(not lacks_train, f"{name} {needs_train}")
         uncounted = alone and inputs.beyond.catalogue is None and reads_catalogue(metric)
-        for wrong, problem in (
-            (not has_ids, "needs ids of items. Name their column: item='...'"),
-            (alone and reads_train, needs_train),
-            (uncounted, "needs the items that could be shown. Pass train=, or a table of them or "
-             "their number as catalogue="),
-        ):  # fmt: skip
-            require(not wrong, f"{metric.name} {problem}")
+        sources = "Pass train=, or a table of them or their number as catalogue="
+        require(not uncounted, f"{name} needs the items that could be shown. {sources}")
 
 
 def reads_catalogue(metric: Metric) -> bool:
@@ -77,14 +74,13 @@ def reads_catalogue(metric: Metric) -> bool:
     return metric.shown is not None and "known" in metric.shown.of_shown
 
 
-def add_training(
-    session: Session, inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions
-) -> tuple[Inputs, list[Metric], list[Metric]]:
+def add_training(evaluation: Evaluation) -> Evaluation:
     """The inputs with what is known of items, the metrics as expressions, and hidden ones.
 
     The hidden ones count what notes and errors are about.
     """
-    users = 0
+    session, metrics, users = evaluation.session, evaluation.metrics, 0
+    inputs, rules = evaluation.inputs, evaluation.conventions
     if inputs.beyond.train:
         train = ctes.with_ctes(train_steps(inputs))
         place = f"row_number() OVER (ORDER BY {USERS_OF} DESC, item ASC NULLS LAST) AS {PLACE}"
@@ -95,18 +91,19 @@ def add_training(
         ((users,),) = fetch(session, f"{train}SELECT count(DISTINCT query) FROM train")
     size = 0
     if any(map(reads_catalogue, metrics)):
-        inputs, size = _load_catalogue(session, inputs, conventions)
-    rules, expressed = vars(conventions), []
+        inputs, size = _load_catalogue(session, inputs, rules)
+    expressed = []
     for metric in metrics:
         if metric.shown:
-            options = {x: literal(metric.value(x, rules)) for x in metric.shown.options}
+            options = {x: literal(metric.value(x, vars(rules))) for x in metric.shown.options}
             options |= {"k": str(metric.k), "size": str(size), "train_users": str(users)}
             options |= {column.removeprefix(INTERNAL_PREFIX): column for column in COLUMNS}
             metric = replace(metric, expression=metric.shown.of_shown.format(**options))
         expressed.append(metric)
     k = cutoff(metrics)
-    hidden = [Metric(None, k, label=x, expression=sql) for x, sql in HIDDEN.items()]
-    return inputs, expressed, hidden if inputs.beyond.train else []
+    counted = HIDDEN.items() if inputs.beyond.train else ()
+    hidden = [Metric(None, k, label=x, expression=sql) for x, sql in counted]
+    return replace(evaluation, inputs=inputs, metrics=expressed, hidden=hidden)
 
 
 def cutoff(metrics: Sequence[Metric]) -> int | None:

@@ -14,9 +14,8 @@ from rankql.core.base import errors
 from rankql.core.base.column_names import says
 from rankql.core.base.errors import RankqlError, require
 from rankql.core.base.text import format_count, is_or_are, run_label, unique_names
-from rankql.core.evaluation.checks.duplicates import require_unique_rows
+from rankql.core.evaluation.checks.duplicates import require_unique_positions
 from rankql.core.evaluation.plan.columns import validate_columns
-from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.evaluation.query.ctes import with_ctes
 from rankql.core.evaluation.query.ties import BY_ITEM
 from rankql.core.metrics.conventions import Conventions
@@ -184,10 +183,9 @@ def keep_scores(session: Session, inputs: Inputs, request: Request) -> Inputs:
         errors.require(alone, "min_scores compares the scores of one run. Pass one")
         (table,), (scores, limit) = inputs.runs.values(), min_score
         if scores is None:
-            scores = list_best_scores(session, table)
-            scores += find_min_score(
-                session, inputs, table, limit, request.rules.conventions.threshold
-            )
+            scores = list_best_scores(table)
+            if limit is not None:
+                scores += find_min_score(inputs, limit, request.rules.conventions.threshold)
         min_score = {str(x): x for x in sorted({*scores})}
         inputs = replace(inputs, runs=dict.fromkeys(min_score, table))
     limits = min_score if isinstance(min_score, Mapping) else {None: min_score}
@@ -213,37 +211,34 @@ def keep_scores(session: Session, inputs: Inputs, request: Request) -> Inputs:
     return replace(inputs, runs=runs, min_score=asked)
 
 
-def list_best_scores(session: Session, table: Table) -> list[float]:
+def list_best_scores(table: Table) -> list[float]:
     """Up to 20 quantiles of the best score of each query."""
     best = (
         f"SELECT max({table.read('score')}) AS best FROM {table.sql} GROUP BY {table.key('query')}"
     )
     shares = ", ".join(f"{i / (SCORES - 1)!r}" for i in range(SCORES))
     sql = f"SELECT unnest(list_distinct(quantile_disc(best, [{shares}]))) AS x FROM ({best})"
-    scores = [float(x) for (x,) in fetch(session, f"{sql} ORDER BY x") if x is not None]
+    scores = [float(x) for (x,) in fetch(table.session, f"{sql} ORDER BY x") if x is not None]
     return [-x for x in scores] if table.ascending else scores
 
 
-def find_min_score(
-    session: Session, inputs: Inputs, table: Table, limit: float | None, threshold: float
-) -> list[float]:
+def find_min_score(inputs: Inputs, limit: float, threshold: float) -> list[float]:
     """The lowest score of the run at which FalseAnswer is within its limit, if there is one."""
-    if limit is None:
-        return []
-    (judging,), score, key = inputs.judging, table.read("score"), table.key("query")
+    (table,), (judging,) = inputs.runs.values(), inputs.judging
+    score, key = table.read("score"), table.key("query")
     rel = judging.read("rel")
     unanswerable = (
         f"SELECT {judging.key('query')} AS q FROM {judging.sql} GROUP BY q "
         f"HAVING count({rel}) > 0 AND NOT coalesce(bool_or({rel} >= {threshold}), false)"
     )
-    count = len(fetch(session, unanswerable))
+    count = len(fetch(judging.session, unanswerable))
     allowed = math.floor((limit + ROUNDING) * count)
     best = (
         f"SELECT max({score}) AS x FROM {table.sql} WHERE {key} IN ({unanswerable}) GROUP BY {key} "
         f"ORDER BY x DESC NULLS LAST LIMIT 1 OFFSET {allowed}"
     )
     above = f"{score} > coalesce(({best}), '-Infinity'::DOUBLE)"
-    ((lowest,),) = fetch(session, f"SELECT min({score}) FROM {table.sql} WHERE {above}")
+    ((lowest,),) = fetch(table.session, f"SELECT min({score}) FROM {table.sql} WHERE {above}")
     return [] if lowest is None else [-lowest if table.ascending else lowest]
 
 
@@ -265,9 +260,7 @@ def collapse_chunks(session: Session, inputs: Inputs, request: Request) -> Input
     rules = request.rules
     assert rules.collapse is not None
     validate_columns(inputs)
-    if not inputs.scored:  # renumbering would hide them
-        unique = [("run", "pos", "WHERE pos IS NOT NULL")]
-        require_unique_rows(Evaluation(session, inputs, Conventions()), unique)
+    require_unique_positions(session, inputs)  # renumbering would hide them
     ties = rules.conventions.ties
     task = _Task(session, inputs, rules.collapse, rules.positions == "keep", ties)
     require(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rankql.core.base.column_names import USERS, core_of
@@ -19,6 +18,7 @@ from rankql.core.tables.session import is_several_runs
 from rankql.features import combine
 from rankql.features.values import (
     VALUES,
+    Names,
     align_values,
     ask_first_ranks,
     open_printed,
@@ -28,20 +28,10 @@ from rankql.features.values import (
 NO_RUNS = "compare needs at least one run. Pass a dict of runs, such as {'old': old, 'new': new}"
 
 
-@dataclass(frozen=True)
-class Names:
-    """The columns of values that the caller names: of other types, and by other names."""
-
-    query: str | None = None
-    metrics: Sequence[str] = ()
-    attributes: Sequence[str] = ()
-    system: str | None = None
-
-
-def open_values(data: Any, names: Names = Names()) -> Result | None:
+def open_values(data: Any, names: Names | None = None) -> Result | None:
     """The values in a file, or those that another tool printed; None for anything else."""
     if isinstance(data, str | os.PathLike):
-        return read_values_file(data, names.query, names.metrics, names.attributes, names.system)
+        return read_values_file(data, names or Names())
     return open_printed(data)
 
 

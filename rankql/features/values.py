@@ -16,7 +16,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import duckdb
@@ -184,28 +184,29 @@ def open_printed(
     return result.derive(data_notes=[*result.data_notes, *notes])
 
 
-def read_values_file(
-    path: str | os.PathLike[str],
-    query: str | None = None,
-    metrics: Sequence[str] = (),
-    attributes: Sequence[str] = (),
-    system: str | None = None,
-) -> Result | None:
-    """The values in a file of a query, numbers, and a system or a day; None if it is another file.
+@dataclass(frozen=True)
+class Names:
+    """The columns of values that the caller names: of other types, and by other names."""
 
-    metrics, attributes: columns that the caller names, which may have other names and types.
-    """
-    if printed := open_printed(path, query, system=system):
+    query: str | None = None
+    metrics: Sequence[str] = ()
+    attributes: Sequence[str] = ()
+    system: str | None = None
+
+
+def read_values_file(path: str | os.PathLike[str], names: Names) -> Result | None:
+    """The values in a file of a query, numbers, and a system or a day; None of another file."""
+    if printed := open_printed(path, names.query, system=names.system):
         return printed
     table = read_header(path)
     columns = table.columns if table else {}
-    key = query or find_name(columns, (*ROLES["query"], *TIMES))
-    named = [name for name in dict.fromkeys(metrics) if name in columns and name != key]
+    key = names.query or find_name(columns, (*ROLES["query"], *TIMES))
+    named = [name for name in dict.fromkeys(names.metrics) if name in columns and name != key]
     of_runs = map(table.known, ("item", "rel", "score", "pos")) if table else ()
     runs = {*itertools.chain(*of_runs)}
     if named and key not in columns and not runs and MISSING not in columns:
         raise column_names.missing_column("query", f" in {os.fspath(path)!r}", [*columns])
-    taken = (key, system, *attributes, *named)
+    taken = (key, names.system, *names.attributes, *named)
     known = (*TIMES, *column_names.ROW_NUMBERS)
     others = [x for x in columns if x not in taken and not is_called(x, known)]
     others = [x for x in others if not _may_name_systems(x)]
@@ -217,7 +218,7 @@ def read_values_file(
         return None
     with open_session(None) as session:
         table = session.table(path, repr(os.fspath(path)))
-        return _read(table, key, [*named, *values], system)
+        return _read(table, key, [*named, *values], names.system)
 
 
 def read_header(path: str | os.PathLike[str]) -> Table | None:

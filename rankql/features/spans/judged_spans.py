@@ -124,7 +124,9 @@ def span_judgments(
         validate_numbers(judged, ("rel",))
         for table in (tables[0], judged):
             require_places(table, bool(inclusive))
-        rows = fetch_frame(session, _write(tables[0], judged, chunk, cover, iou, threshold), True)
+        macro_options = {"cover": cover, "iou": iou, "threshold": threshold}
+        sql = _write(tables[0], judged, chunk, macro_options)
+        rows = fetch_frame(session, sql, True)
     return polars_to_pandas(rows) if is_pandas(spans) else rows
 
 
@@ -166,12 +168,7 @@ def _require_collection(table: Table, collection: bool) -> None:
 
 
 def _write(
-    chunks: Table,
-    spans: Table,
-    chunk: str | None,
-    cover: float | None,
-    iou: float | None,
-    threshold: float,
+    chunks: Table, spans: Table, chunk: str | None, options: Mapping[str, float | None]
 ) -> str:
     """The call of the macro."""
     text = not same_kind([table.columns[table.roles["item"]] for table in (chunks, spans)])
@@ -188,6 +185,5 @@ def _write(
         f"FROM {table.sql})"
         for called, (table, own) in zip(names, fields, strict=True)
     )
-    options = {"cover": cover, "iou": iou, "threshold": threshold}
     given = "".join(f", {x} := {literal(y)}" for x, y in options.items() if y is not None)
     return f"WITH {', '.join(ctes)} FROM span_judged({', '.join(map(literal, names))}{given})"

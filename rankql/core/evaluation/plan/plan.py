@@ -191,12 +191,11 @@ def leave_out_padding(inputs: Inputs, of_null: bool = False) -> Inputs:
 
 def plan_metrics(evaluation: Evaluation) -> Evaluation:
     """The evaluation of resolved metrics, with what metrics of shown items read."""
-    inputs, metrics, rules = evaluation.inputs, evaluation.metrics, evaluation.conventions
-    require_compatible(inputs, metrics, rules)
-    if not inputs.beyond.train and not any(metric.shown for metric in metrics):
-        return evaluation
-    inputs, metrics, hidden = call_extra("add training", evaluation.session, inputs, metrics, rules)
-    return replace(evaluation, inputs=inputs, metrics=metrics, hidden=hidden)
+    inputs, metrics = evaluation.inputs, evaluation.metrics
+    require_compatible(inputs, metrics, evaluation.conventions)
+    if inputs.beyond.train or any(metric.shown for metric in metrics):
+        evaluation = call_extra("add training", evaluation)
+    return evaluation
 
 
 def extra_columns(runs: Iterable[Table], metrics: Sequence[Metric]) -> dict[str, str]:
