@@ -22,6 +22,7 @@ from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.evaluation.plan.meta import Meta
 from rankql.core.evaluation.query import ctes
 from rankql.core.evaluation.query.readable import own_metric
+from rankql.core.evaluation.query.script import Script
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import INTERNAL_PREFIX, literal, quote
 from rankql.core.metrics.metric_record import Metric
@@ -151,14 +152,10 @@ def train_steps(inputs: Inputs) -> dict[str, str]:
     return {"train": ctes.select_from(inputs.beyond.train.sql, fields)}
 
 
-def write_catalogue_query(
-    inputs: Inputs,
-    metrics: Sequence[Metric],
-    conventions: Conventions,
-    groups: Sequence[Sequence[str]],
-) -> tuple[list[str], str]:
+def write_catalogue_query(script: Script, metrics: Sequence[Metric]) -> tuple[list[str], str]:
     """The query of metrics of the catalogue with one cutoff, by system and slice; their names."""
-    meta = Meta("", [], {}, inputs.many, [*inputs.by], [[*group] for group in groups])
+    inputs, conventions = script.inputs, script.conventions
+    meta = Meta("", [], {}, inputs.many, [*inputs.by], [[*group] for group in script.groupings])
     attributes = sliced_attributes(meta)
     label, _ = slice_columns(attributes)
     of_shown, steps = all(metric.shown for metric in metrics), ctes.source_ctes(inputs, conventions)

@@ -47,8 +47,7 @@ class Script:
         metrics = [metric for metric in self.metrics if readable.is_catalogue(metric)]
         cutoffs = dict.fromkeys(metric.k for metric in metrics)
         by_cutoff = ([metric for metric in metrics if metric.k == k] for k in cutoffs)
-        rest = self.conventions, self.groupings
-        return [call_extra("catalogue query", self.inputs, x, *rest) for x in by_cutoff]
+        return [call_extra("catalogue query", self, x) for x in by_cutoff]
 
     @cached_property
     def sql(self) -> str:
