@@ -129,8 +129,7 @@ def read_ends(
     of_runs, of_qrels = pairs_of(rules.span)
     opened = [*runs.values(), *filter(None, [tables["qrels"]])]
     runs = {name: add_ends(table, of_runs, rules.options) for name, table in runs.items()}
-    qrels = tables["qrels"]
-    qrels = qrels and add_ends(qrels, of_qrels, rules.options)
+    qrels = tables["qrels"] and add_ends(tables["qrels"], of_qrels, rules.options)
     tidy = [*runs.values(), *([qrels] if qrels else [])]
     read = [squash(table.context["span"]) for table in tidy]
     for pair in (of_runs, of_qrels):

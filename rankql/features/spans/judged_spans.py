@@ -18,7 +18,7 @@ from rankql.core.metrics.macros import INTERNAL_PREFIX, literal, quote
 from rankql.core.tables.candidates import assign_roles
 from rankql.core.tables.numbers.judgments import assume_grades
 from rankql.core.tables.reader import count_values, fetch_frame
-from rankql.core.tables.session import Session, open_session
+from rankql.core.tables.session import open_session
 from rankql.core.tables.tables import Data, Table, require_column, same_kind
 from rankql.features.spans.covered import require_places
 from rankql.features.spans.ends import (
@@ -110,7 +110,7 @@ def span_judgments(
     options = {"inclusive": inclusive, "chunk": chunk, "evidence": evidence}
     with open_session(con, chunks, spans) as session:
         tables = [
-            _read(session, data, label, named, options, name)
+            _read(session.table(data, label), named, options, name)
             for data, label, named, name in zip(
                 (chunks, spans), ("chunks", "spans"), pairs_of(span), names, strict=True
             )
@@ -131,20 +131,14 @@ def span_judgments(
 
 
 def _read(
-    session: Session,
-    data: Data,
-    label: str,
-    named: tuple[str, str],
-    options: Mapping[str, Any],
-    item: str | None,
+    table: Table, named: tuple[str, str], options: Mapping[str, Any], item: str | None
 ) -> Table:
     """A table with its ends and its document."""
-    table = session.table(data, label)
-    if label == "chunks" and options["chunk"] is not None:
+    if table.label == "chunks" and options["chunk"] is not None:
         require_column(table, options["chunk"], "chunk")
     table = add_ends(table, named, options)
     document = require_column(table, item, "item") if item else find_document(table, options)
-    in_characters = label == "chunks" and options["inclusive"] is None
+    in_characters = table.label == "chunks" and options["inclusive"] is None
     if in_characters and (tokens := describe_tokens(table, document)):
         warnings.warn(f"span_judgments: chunks: {tokens}", stacklevel=3)
     return replace(table, roles={"item": document})

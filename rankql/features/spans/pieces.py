@@ -84,7 +84,8 @@ class Pieces:
         before = "PARTITION BY r ORDER BY pos ROWS UNBOUNDED PRECEDING"
         off = f"sum(e - s) OVER ({before}) - (e - s)" if any(x.characters for x in cuts) else "0"
         rows = f"(SELECT *, {off} AS off FROM {self.chunks} WHERE pos IS NOT NULL)"
-        longest = {x.characters is None: x for x in sorted(cuts, key=_length)}  # of each kind
+        by_length = sorted(cuts, key=lambda x: x.characters or x.k or math.inf)
+        longest = {x.characters is None: x for x in by_length}  # of each kind
         yield "context", f"FROM {rows} WHERE {' OR '.join(x.context for x in longest.values())}"
         yield "spans", f"FROM {self.spans}"
         sums = ", ".join(f"{cut.held} AS {cut.name}" for cut in cuts)
@@ -140,10 +141,6 @@ class Pieces:
 def _kind(metric: Metric) -> str:
     assert metric.spans
     return metric.spans.name
-
-
-def _length(cut: Cut) -> float:
-    return cut.characters or cut.k or math.inf
 
 
 def _cut(metric: Metric) -> Cut:
