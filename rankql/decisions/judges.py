@@ -309,7 +309,7 @@ def _find_label(
         number = f"TRY_CAST({quote(name)} AS DOUBLE) IS NOT NULL OR {quote(name)} IS NULL"
         return bool(table.value(f"bool_and({number})"))
 
-    table = session.table(data, "qrels" if isinstance(data, Mapping) else label)
+    table = _open_labels(session, data, label)
     if find_name(table.columns, ROLES["rel"]):
         return None
     known = [

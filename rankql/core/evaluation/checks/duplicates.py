@@ -139,9 +139,8 @@ def find_duplicates(
     )
     if not rows:
         return None
-    session, request, share = evaluation.session, evaluation.request, 0.0
-    if request:
-        share = find_equal_rows(session, inputs, request.once, source)
+    session, request = evaluation.session, evaluation.request
+    share = find_equal_rows(session, inputs, request.once, source) if request else 0.0
     listed = [[*zip(columns.split(", "), row, strict=True)] for row in rows]
     examples = "; ".join(
         ", ".join(f"{name} {x:g}" if name == "pos" else f"{name} {x!r}" for name, x in each)
@@ -171,7 +170,7 @@ def find_duplicates(
     if share > MOST_EQUAL and session.reads_values:
         hint = f". {share:.0%} of its rows repeat another one in all columns"
         hint += _describe_drop(session, getattr(request, source), source)
-    runs, keep = evaluation.request.run if source == "run" and evaluation.request else None, "Keep"
+    runs, keep = request.run if source == "run" and request else None, "Keep"
     for path in runs.values() if isinstance(runs, Mapping) else [runs]:
         files = expand_glob(path) if isinstance(path, str) else []
         names = {re.sub(r"\d+", "", file) for file in files if "=" not in file}

@@ -203,12 +203,9 @@ class Evidence:
     @cached_property
     def attributes(self) -> tuple[int, int, Sequence[object]]:
         """The queries, those with attributes, and examples of others."""
-        inputs = self.evaluation.inputs
-        if inputs.attributes is None:
-            return 0, 0, ()
         ((queries, known, missing),) = self.evaluation.run_sql(
             f"""SELECT count(*), count(known), min(query, 3) FILTER (WHERE known IS NULL)
-            FROM (SELECT DISTINCT query FROM {inputs.judging_cte})
+            FROM (SELECT DISTINCT query FROM {self.evaluation.inputs.judging_cte})
             LEFT JOIN (SELECT DISTINCT query, true AS known FROM attributes) USING (query)"""
         )
         return queries, known, missing
