@@ -210,6 +210,7 @@ def is_called(column: str, *names: str | Iterable[str]) -> bool:
     return core_of(column) in map(core_of, names_of(*names))
 
 
+@cache
 def says(name: str, *meanings: str) -> bool:
     """Does a name say one of these: see `SAYS` and `CALLED`?"""
     return any(SAYS[x](name) if x in SAYS else is_called(name, x) for x in meanings)

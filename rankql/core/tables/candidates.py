@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import duckdb
@@ -86,7 +87,8 @@ class Field(NamedTuple):
         return value + "".join(f"[{literal(name)}]" for name in self.path)
 
 
-def fields_of(kind: str) -> dict[str, Field]:
+@cache
+def fields_of(kind: str) -> Mapping[str, Field]:
     """The fields of an object or of the objects in a list, by the type of the column.
 
     Those of objects within the object have dotted names.
