@@ -53,6 +53,13 @@ def pytest_sessionfinish(session):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config):
+    """A file stays in one process, which makes its fixtures once: a twentieth of the CPU of all."""
+    if config.option.numprocesses and config.option.dist == "no":
+        config.option.dist = "loadfile"
+
+
 def pytest_configure(config):
     gc.disable()  # until the tests are collected, which stay to the end
     # A shell starts a job of & with SIGINT ignored, and no test could interrupt what it starts.
