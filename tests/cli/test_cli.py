@@ -133,6 +133,7 @@ def test_a_command_prints_what_its_function_returns(files, command, function, ar
     assert run(files, command) == (f"{printed}\n", "")
 
 
+@pytest.mark.slow
 def test_formats(files):
     paths = files / "one.run", files / "qrels.parquet"
     expected = rankql.evaluate(*paths, ["AP", "P@5"], by="segment")
@@ -200,6 +201,7 @@ def test_options_of_the_statistics(files):
     assert expected.items() <= settings.items()
 
 
+@pytest.mark.slow
 def test_sql(files):
     con = metric_engines.connect()
     values = con.sql(run(files, f"sql {files}/one.run {files}/qrels -m AP")[0]).pl()
@@ -424,6 +426,7 @@ def test_help_shows_defaults(files):
 # Terminals, pipes and processes
 
 
+@pytest.mark.slow
 def test_pipes_get_no_colour_and_no_progress(files):
     environment = {**os.environ, "FORCE_COLOR": "1"}
     done = python(files, "-m", "rankql", "eval", "one.run", "qrels", env=environment)

@@ -278,6 +278,7 @@ def test_times_are_kept_without_intervals():
     assert result.per_query.columns == ["query", "ts", "RR"] and result.method == ""
 
 
+@pytest.mark.slow
 def test_the_command_line(tmp_path):
     QRELS.write_csv(tmp_path / "qrels.csv")
     for name, data in RUNS.items():
@@ -300,6 +301,7 @@ def test_the_command_line(tmp_path):
     assert "--time and --no-time do not go together" in run(f"{gate} --time ts --no-time", 2)
 
 
+@pytest.mark.slow
 def test_judgments_of_queries_to_come():
     """Their time is not known yet. Skipped, they change nothing."""
     times = QRELS.select("query", "ts")

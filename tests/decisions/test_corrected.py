@@ -148,6 +148,7 @@ def test_the_judge_of_a_difference_is_chosen_for_the_difference():
     assert len(rows) == 1 and rows.pop()[0] > 0
 
 
+@pytest.mark.slow
 @few(1)("test", ["auto", "t"])
 def test_no_interval_is_wider_than_that_of_people(test):
     """Of any row, at the level of its test; `worth` is of the interval shown."""

@@ -198,6 +198,7 @@ def test_where_it_is_tested_a_small_slice_is_named(sizes, noted):
     assert (note in repr(comparison)) == bool(noted) == ("in 28% of samples" in repr(comparison))
 
 
+@pytest.mark.slow
 def test_a_gate_on_its_drop_is_then_inconclusive():
     """A limit on the mean itself is decided by the interval of `evaluate`."""
     base, run, qrels = small_slices([300, 9])

@@ -180,6 +180,7 @@ def test_spelling_across_types():
     assert list(check(scored(("a", "z1", 0.5), ("a", "100", 0.4)), qrels, k=2)) == []
 
 
+@pytest.mark.slow
 def test_systems_in_a_column():
     first, other = (
         scored(rows=RUN[:n]).with_columns(model=pl.lit(m)) for n, m in ((4, "m"), (2, "n"))
@@ -242,6 +243,7 @@ def test_columns_that_are_not_read_have_no_findings():
     assert kinds(check(scored().with_columns(pos=0), judged(), k=2, score="score")) == []
 
 
+@pytest.mark.slow
 def test_text_files(tmp_path):
     run, qrels = tmp_path / "run.csv", tmp_path / "qrels.csv"
     scored().write_csv(run)
@@ -393,6 +395,7 @@ def test_lines_that_count_as_comments_are_a_warning(tmp_path):
     assert finding.message.startswith("1 line begins with # and count as comments")
 
 
+@pytest.mark.slow
 def test_equal_questions_of_several_countries_are_told_by_a_key(tmp_path):
     """check, by= and duplicates name the key, which works; NULL in it names the column."""
     rows = {"query_text": ["red"] * 4, "country": ["de", "de", "fr", "fr"]}

@@ -371,6 +371,7 @@ def test_one_stage_loses_most_only_if_it_loses_more_than_the_others(
     assert funnel.title == f"nDCG@10 is {funnel.table['after'][-1]:.3f}. {lose}"
 
 
+@pytest.mark.slow
 @few(1)(
     ("share", "repeats"),
     [(0.3, 4), (0.1, 4),
@@ -394,6 +395,7 @@ def test_both_tables_name_the_query_alike():
     assert funnel.items.columns[0] == funnel.per_query.columns[0] == "question"
 
 
+@pytest.mark.slow
 def test_stages_of_one_table(tmp_path, monkeypatch):
     """In the order in which they occur, as tables of their own."""
     qrels = pl.DataFrame({"query": [1, 1, 2], "item": [*"abc"], "rel": [2, 1, 1]})

@@ -53,6 +53,7 @@ def test_the_curve_is_that_of_the_best_score(form):
     assert np.allclose(table["answered"], counts, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_each_row_is_an_evaluation_with_this_score():
     """Of the metrics, over the queries that have a relevant item, also if the run lacks them."""
     run, qrels = questions()
@@ -106,6 +107,7 @@ test_wrong_calls_are_refused = refuses(
 )
 
 
+@pytest.mark.slow
 def test_on_the_command_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run, qrels = questions()

@@ -593,6 +593,7 @@ def test_a_week_keeps_its_alarm_for_four_weeks():
         assert ("not compared on" if exit_code == 1 else "1 not watched") in result.title
 
 
+@pytest.mark.slow
 def test_weeks_of_days_pool_the_queries_of_small_slices():
     """A week's mean is that of its queries, and the same query on two days is two."""
     frame = log(days=26 * 7, queries=8, broken=26 * 7 - 21)
@@ -717,6 +718,7 @@ def test_words_of_columns_that_may_be_lower():
 RATES = ("zero_result_rate", [0.08 + 0.001 * (7 * i % 5) + 0.03 * (i > 75) for i in range(90)])
 
 
+@pytest.mark.slow
 def test_a_rate_that_rises_is_asked_about(tmp_path):
     """Both calls of the question work, in Python and on the command line."""
     frame = pl.DataFrame({"day": [FIRST + timedelta(i) for i in range(90)], RATES[0]: RATES[1]})
@@ -948,6 +950,7 @@ def test_values_by_day_and_query_are_watched_as_those_of_evaluate():
     assert shown["alarm"].to_list() == ["not compared"]
 
 
+@pytest.mark.slow
 def test_slices_of_values_by_day():
     both = [
         daily(lost).with_columns(device=pl.lit(x), os=pl.lit("a"))
@@ -1086,6 +1089,7 @@ def test_intervals_of_own_values_stay_in_their_range():
         assert table["lo"].min() >= 0 or own == "seconds"
 
 
+@pytest.mark.slow
 @few(1)(("seeds", "most"), [(2, 1), (20, 5)])
 def test_the_loss_that_is_seen_within_a_week_is_named(seeds, most):
     alone = rankql.monitor(daily_queries())
@@ -1166,7 +1170,7 @@ def test_names_of_what_went_wrong_are_asked_about(name):
         rankql.monitor(SERIES.rename({"ctr": name}))
 
 
-@pytest.mark.parametrize("recurs", [False, True])
+@few(1)("recurs", [False, True])
 def test_a_metric_of_rankings_is_no_column_of_their_table(recurs):
     """Columns of unusual names are asked about as evaluate does, also if queries recur."""
     days = [(day, f"{ask}" if recurs else f"{ask} {day}") for day in SERIES["day"] for ask in "ab"]

@@ -124,6 +124,7 @@ def test_random_pairs_of_a_judge_are_queries_of_their_own():
     assert row["lo"] < pairs["human"].mean() < row["hi"] < pairs["rel"].mean()
 
 
+@pytest.mark.slow
 def test_stages_queries_and_two_scores(tmp_path):
     """One table has the stages in a column; two queries are explained; two scores are compared."""
     run = SHOWN.select("customer_id", "sku", lgb=1.0 / pl.col("slot"), xgb=pl.col("slot") / 9)

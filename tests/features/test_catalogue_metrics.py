@@ -62,6 +62,7 @@ def test_values_of_slices_are_those_of_their_rankings():
     assert result["gini@3"] == pytest.approx(value_of(RUN, "gini@3"))
 
 
+@pytest.mark.slow
 @few(1)("missing", ["zero", "skip"])
 def test_judged_queries_count_and_missing_ones_show_nothing(missing):
     early = pl.col("query") < "u6"

@@ -95,6 +95,7 @@ def near_one(seed):
     return {"run": keys.with_columns(score=1.0), **labels, "human": labels["human"].head(60)}
 
 
+@pytest.mark.slow
 @few(1)(("seed", "used"), [(3, False), (10, True)])
 def test_means_do_not_depend_on_confidence_or_interval(seed, used):
     """At 95%, the corrected interval of one is wider, as it is of the other at 99% only."""
@@ -138,6 +139,7 @@ def test_clusters_count_where_they_are_few():
         assert any(note.startswith(f"With fewer than 200 {what}") for note in result.notes)
 
 
+@pytest.mark.slow
 def test_slices_systems_and_weights():
     options = {"attributes": ABOUT, "weight": "traffic", "interval": "t"}
     runs = {"one": RUN, "other": RUN.with_columns(score=-pl.col("score"))}

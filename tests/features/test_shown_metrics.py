@@ -215,6 +215,7 @@ def test_catalogue_as_a_table_or_a_number():
     assert exact["Gini@6"] == pytest.approx(run.select(by_hand).item(), abs=1e-12)
 
 
+@pytest.mark.slow
 @few(1)("judged", [True, False])
 def test_a_system_has_the_same_values_alone_and_beside_another(judged):
     """The catalogue is that of train, and of judgments in a table of their own."""

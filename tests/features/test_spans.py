@@ -185,6 +185,7 @@ def test_rows_of_one_evidence_count_once():
     assert values(CHUNKS, truth, "SpanR@1") == [0.5]
 
 
+@pytest.mark.slow
 def test_values_go_the_way_of_all_others(tmp_path):
     truth = TRUTH.with_columns(lang=pl.Series(["x", "x", "y"]), w=pl.Series([3.0, 3.0, 1.0]))
     result = evaluate(CHUNKS, truth, by="lang", weight="w", output=tmp_path / "values.parquet")

@@ -171,6 +171,7 @@ SCHEMA |= {"propensity": pl.Float64, "pos": pl.Int64}
 SCHEMA |= {"predicted": pl.Float64, "examination": pl.Float64}
 
 
+@pytest.mark.slow
 @example(5, 3, 0.3, True, True, 0.8)
 @given(
     st.integers(0, 10**6),

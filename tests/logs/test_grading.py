@@ -108,7 +108,7 @@ def test_grades_are_mappings_of_events_to_numbers(frame, grades, value):
 EVENTS = st.sampled_from(["view", "cart", "buy", "hide", "shown", None, "swipe"])
 
 
-@pytest.mark.parametrize("how", ["max", "sum"])
+@few(1)("how", ["max", "sum"])
 @given(
     groups=st.lists(st.lists(st.tuples(EVENTS, st.integers(0, 9)), min_size=1), min_size=6),
     cap=st.sampled_from([None, 2, 4.5]),

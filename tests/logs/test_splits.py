@@ -200,7 +200,7 @@ def latest(rows, share, by_user):
     return test
 
 
-@pytest.mark.parametrize("seen", [None, "drop"])
+@few(1)("seen", [None, "drop"])
 @given(
     rows=ROWS, n=st.integers(1, 3), seed=st.randoms(), basket=st.booleans(),
     share=st.sampled_from([0.05, 0.34, 0.5, 0.67]), since=st.integers(0, 3),
@@ -243,6 +243,7 @@ def test_one_time_cannot_be_split():
     assert_table_refused("time_split", by_user, options, message.format(" for each user"))
 
 
+@pytest.mark.slow
 def test_splits_by_dates_and_in_other_zones(tmp_path):
     frame = HISTORY.with_columns(time=pl.lit(NOON) + pl.duration(days=pl.col("time")))
     for since in (at(5), (at(5) - timedelta(hours=12)).date()):

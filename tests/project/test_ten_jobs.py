@@ -164,6 +164,7 @@ def cli(*arguments):
     return done.exit_code, done.output
 
 
+@pytest.mark.slow
 def test_a_gate_in_ci(rng, tmp_path):
     old, gold = (
         lists(rng, "inquiry", "snippet", "shelf_place"),
@@ -219,6 +220,7 @@ def test_exports_are_compared(rng, tmp_path, ids):
     assert row["difference"] == pytest.approx(means[1] - means[0])
 
 
+@pytest.mark.slow
 def test_a_warehouse_joins_and_ranks(rng):
     tiles, grades = (
         lists(rng, "visit_no", "tile", "slot_no"),

@@ -17,6 +17,7 @@ def test_streams_in_random_order(name):
     assert sim.ever(name, STREAMS_EACH, seed=75) <= 0.05
 
 
+@pytest.mark.slow
 def test_a_fixed_interval_leaves_far_more_often():
     assert sim.ever("differences with a standard deviation of .2", 40, fixed=True) > 0.25
 

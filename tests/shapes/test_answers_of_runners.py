@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import rankql
+from support.parameters import few
 from support.reading import asked, read, refused
 
 # lunr: ids are texts of numbers, as grades are.
@@ -59,7 +60,7 @@ GOLD = {"tea": ["b"], "jug": ["e"]}
 FIELDS = [("field", "result", "body"), ("source", "ids", "body2"), ("index", "hits", "bb")]
 
 
-@pytest.mark.parametrize("names", FIELDS)
+@few(3)("names", FIELDS)
 @pytest.mark.parametrize("listed", ["hits_of", "results"])
 def test_lists_in_objects_of_lists(names, listed):
     """First a list of each field, then all in order."""
@@ -70,6 +71,7 @@ def test_lists_in_objects_of_lists(names, listed):
     assert calls[-1] == {**every, "positions": "keep"}
 
 
+@pytest.mark.slow
 def test_lists_in_objects_after_a_row_without_them():
     rows = [{"id": q, "hits": x, "relevant": GOLD[q]} for q, x in in_fields(*FIELDS[0]).items()]
     empty = {"id": "pot", "hits": None, "relevant": ["a"]}
@@ -87,7 +89,7 @@ def test_a_dict_of_lists_in_objects_of_lists(names):
     assert [round(read(run, GOLD, **x)["RR"], 4) for x in error.calls] == [0.25, 0.75, 0.4167]
 
 
-@pytest.mark.parametrize("ids", ["ids", "hits"])
+@few(3)("ids", ["ids", "hits"])
 @pytest.mark.parametrize("size", [2, 3, 5])
 def test_lists_in_objects_are_whole_where_all_are_full(ids, size):
     """Each field has as many ids. No call keeps one of each, or compares them with themselves."""

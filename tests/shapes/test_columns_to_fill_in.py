@@ -121,6 +121,7 @@ def test_fields_are_the_paths_that_item_takes():
     assert read(NESTED, None, "RR", query="ask", item=["hits.doc_id", "data.a.ids"])["RR"] == 1
 
 
+@pytest.mark.slow
 def test_at_most_eight_columns_are_listed():
     wide = pl.DataFrame({f"c{i}x": ["t"] for i in range(14)})
     lines = table_of(asked(wide))

@@ -132,6 +132,7 @@ def test_macros_of_the_user_are_expressions_too():
     assert result["P@1"] == 1
 
 
+@pytest.mark.slow
 @few(1)("rel", ["buy = 3, click=.5", "event=buy:3,click:0", "CAST(event = 'buy' AS INT)"])
 def test_options_of_commands_are_expressions(rel, tmp_path):
     RUN.write_csv(tmp_path / "run.csv")

@@ -243,6 +243,7 @@ def test_quotes_and_words_between_tabs_are_text(header, line, tmp_path):
     assert result.sql.count("read_csv") == 1
 
 
+@pytest.mark.slow
 def test_a_database_and_columns_on_the_command_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with duckdb.connect("wh.duckdb") as con:

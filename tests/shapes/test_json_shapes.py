@@ -313,6 +313,7 @@ def test_json_that_cannot_be_right_is_refused(write, data, message):
 # Quepid
 
 
+@pytest.mark.slow
 def test_exports_of_quepid_are_read(write):
     """A query without ratings is a line of its own; several snapshots are systems."""
     qrels = write("case.csv", 'query,docid,rating\ndog,d1,0\ndog,d2,3\ncat\n"a, b",d3,1\n')

@@ -125,6 +125,7 @@ def test_two_settings_are_the_systems(form):
     assert dict(means.select("system", "mean").iter_rows()) == pytest.approx(OF_GRID)
 
 
+@pytest.mark.slow
 def test_what_the_judgments_have_too_is_part_of_a_key():
     """Of the queries where rankings repeat, of the items where a query has several of one name."""
     run = pl.DataFrame(

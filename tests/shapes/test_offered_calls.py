@@ -473,6 +473,7 @@ def test_a_column_that_one_run_has_is_not_asked_of_a_dict():
     refused(other, {"a": {"y": 1}}, **named, match="no column of that name in run 'two'")
 
 
+@pytest.mark.slow
 def test_a_text_file_is_asked_about_as_a_frame_with_types_is(tmp_path):
     """All columns of a text file are text, so that few calls were tried before they ran out."""
     frame = pl.DataFrame({
@@ -495,6 +496,7 @@ def test_a_text_file_is_asked_about_as_a_frame_with_types_is(tmp_path):
     assert "Is relevanz the grade" in str(grades)
 
 
+@pytest.mark.slow
 def test_rows_of_systems_under_own_names_are_passed_as_frames():
     rows = [
         {"suche": f"s{q}", "artikel": f"a{d}", "punkte": d + 0.5}

@@ -133,6 +133,7 @@ def test_attributes_of_queries_name_no_systems():
     assert "only one system" in str(found) and "names systems" not in str(found)
 
 
+@pytest.mark.slow
 def test_the_command_line_names_the_systems_of_one_file(tmp_path):
     run, gold = tmp_path / "run.csv", tmp_path / "gold.csv"
     log(engines=3).drop("punkte").write_csv(run)

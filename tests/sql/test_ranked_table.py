@@ -153,6 +153,7 @@ def test_judgments_without_a_grade_count_as_1_if_nothing_may_be_one(con):
             con.sql(f"FROM ranked_table('run', '{table}', {call}{rel})").fetchall()
 
 
+@pytest.mark.slow
 def test_clicks_are_relevant_once_or_by_a_grade_of_1():
     con = duckdb.connect()
     rankql.register(con)
@@ -172,6 +173,7 @@ def test_clicks_are_relevant_once_or_by_a_grade_of_1():
     )
 
 
+@pytest.mark.slow
 def test_each_system_has_all_judgments(con):
     """As evaluate counts them: an item that one system shows alone is missed by the other."""
     con.execute(

@@ -101,6 +101,7 @@ def test_a_read_only_database(file):
             rankql.register(con, persist=True)
 
 
+@pytest.mark.slow
 def test_persisted_for_other_readers_and_cursors(file):
     with duckdb.connect(file) as con:
         rankql.register(con, persist=True)
@@ -292,6 +293,7 @@ def test_where_it_is_called_from(attached, path, tmp_path):
     assert attached.execute("FROM shop.quality").fetchall() == VALUE
 
 
+@pytest.mark.slow
 def test_ranked_adds_a_position(attached):
     row = "SELECT 1 AS query, 'a' AS item, 0.5 AS score"
     attached.execute(f"CREATE TABLE scored AS {row}, {{'pos': 1}} AS \"a pos\"")

@@ -156,6 +156,7 @@ def test_labels_and_events_of_other_functions_see_all_rows():
     assert grade == 5
 
 
+@pytest.mark.slow
 def test_what_follows_an_evaluation_counts_equal_rows_once(tmp_path):
     """check, explain, the steps of a result, compare and gate."""
     run, gold = again(SHOWN), again(GOLD)
@@ -176,6 +177,7 @@ def test_what_follows_an_evaluation_counts_equal_rows_once(tmp_path):
     assert rankql.gate(run, gold, minimum="R@8>=0.5").passed
 
 
+@pytest.mark.slow
 def test_the_command_line_and_its_sql_count_equal_rows_once(tmp_path):
     run, gold = str(tmp_path / "run.csv"), str(tmp_path / "gold.csv")
     again(SHOWN).write_csv(run)

@@ -49,6 +49,7 @@ def as_text(lists):
     return lists.map_elements(lambda x: json.dumps(x.to_list()), pl.String)
 
 
+@pytest.mark.slow
 def test_one_of_each_inner_list_suffices(tmp_path):
     for run, qrels in tables(tmp_path):
         result = rankql.evaluate(run, qrels, [*EXPECTED], groups="any", interval=None)

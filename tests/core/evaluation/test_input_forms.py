@@ -166,6 +166,7 @@ def test_a_column_that_some_files_lack_is_refused(tmp_path):
         assert con.sql(sql).columns == [*RUN.columns, "more"]
 
 
+@pytest.mark.slow
 def test_tables_views_and_relations():
     con = connect(judged=QRELS, **{"run; DROP": RUN})
     con.execute('CREATE SCHEMA "my schema"; CREATE TABLE "my schema".run AS FROM "run; DROP"')

@@ -180,6 +180,7 @@ def test_the_mean_of_the_values_per_query_is_the_mean(options, tmp_path):
     assert again.per_query.equals(result.per_query) and again.summary.equals(result.summary)
 
 
+@pytest.mark.slow
 def test_the_line_of_queries_says_what_the_table_counts():
     def lines(names, function=rankql.compare, **options):
         result = function(TWO, JUDGED, names, **options)

@@ -11,6 +11,7 @@ from itertools import product
 
 import duckdb
 import polars as pl
+import pytest
 
 from rankql.core.evaluation.reduce import fetch, protocol, reduce
 from support.formula_cases import CONVENTIONS, FORMS, draw_metric
@@ -144,6 +145,7 @@ def test_any_evaluation(seed, monkeypatch, tmp_path):
         assert result.metrics == [metric.partition(" = ")[0] for metric in metrics]
 
 
+@pytest.mark.slow
 @few(1)("rows", [0, fetch.MOST_ROWS])
 def test_next_to_a_cutoff(rows, monkeypatch):
     """Of k = 3: an item has the score or the position of the one above, or the id of the first.

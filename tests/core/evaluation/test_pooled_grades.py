@@ -161,12 +161,8 @@ def check_case(seed: int, folder: Path) -> str:
     return kind
 
 
-PARTS = [pytest.param(range(15)), *(
-    pytest.param(range(x, x + 200), marks=pytest.mark.slow) for x in range(0, 2000, 200)
-)]  # fmt: skip
-
-
-@pytest.mark.parametrize("seeds", PARTS, ids=str)
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [range(x, x + 200) for x in range(0, 2000, 200)], ids=str)
 def test_grades_of_several_systems_are_their_pool(seeds: range, tmp_path: Path) -> None:
     kinds = [check_case(seed, tmp_path) for seed in seeds]
     assert kinds.count("pooled") > len(seeds) / 4 and kinds.count("alone") > len(seeds) / 10

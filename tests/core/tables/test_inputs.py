@@ -532,6 +532,7 @@ def test_parts_count_equal_scores():
             assert len([note for note in notes if "have the same score" in note]) == count
 
 
+@pytest.mark.slow
 def test_parts_count_the_queries_that_are_not_judged():
     more = pl.concat([RUN, RUN[:1].with_columns(query=pl.lit("zz"))])
     notes = (rankql.evaluate(more, QRELS, "RR").notes, in_parts(more, QRELS)[1])

@@ -791,6 +791,7 @@ def test_check_finds_a_field_of_few_numbers():
     assert any("Is relevant.usefulness the grade" in finding.message for finding in findings)
 
 
+@pytest.mark.slow
 def test_two_questions_of_equal_text(tmp_path):
     rows = [{"question": "red", "retrieved": ["a", "b"], "relevant": ["a"]},
             {"question": "red", "retrieved": ["c", "d"], "relevant": ["d"]}]  # fmt: skip
