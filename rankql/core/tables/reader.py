@@ -297,8 +297,8 @@ class Reader:
                 con.close()
 
     def close(self) -> None:
-        """Remove our tables from the connection."""
-        if self._con is None:
+        """Remove our tables from the connection, unless it is closed with them."""
+        if self._con is None or self._connect is not None:
             return
         tables = [*self.loaded, *self.copies]
         self._names.difference_update(self.registered, tables)
