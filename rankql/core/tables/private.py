@@ -68,7 +68,8 @@ def private_connection(threads: int | None = None) -> duckdb.DuckDBPyConnection:
 def with_progress(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     """The connection, with DuckDB's bar for queries of over 2 s where somebody looks at stdout."""
     is_seen = sys.stdout is not None and (sys.stdout.isatty() or "ipykernel" in sys.modules)
-    return con.execute(f"SET enable_progress_bar = {is_seen}")
+    is_off = not is_seen and is_private(con)  # a cursor has no bar of its own
+    return con if is_off else con.execute(f"SET enable_progress_bar = {is_seen}")
 
 
 def is_private(con: duckdb.DuckDBPyConnection) -> bool:
