@@ -195,7 +195,7 @@ class Names:
 
 
 def read_values_file(path: str | os.PathLike[str], names: Names) -> Result | None:
-    """The values in a file of a query, numbers, and a system or a day; None of another file."""
+    """The values in a file of a query, numbers, and a system or a day; None if it is another."""
     if printed := open_printed(path, names.query, system=names.system):
         return printed
     table = read_header(path)

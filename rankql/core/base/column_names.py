@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from rankql.core.base import nouns
@@ -210,7 +210,7 @@ def is_called(column: str, *names: str | Iterable[str]) -> bool:
     return core_of(column) in map(core_of, names_of(*names))
 
 
-@cache
+@lru_cache(10_000)
 def says(name: str, *meanings: str) -> bool:
     """Does a name say one of these: see `SAYS` and `CALLED`?"""
     return any(SAYS[x](name) if x in SAYS else is_called(name, x) for x in meanings)

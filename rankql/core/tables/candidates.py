@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import duckdb
@@ -87,7 +87,7 @@ class Field(NamedTuple):
         return value + "".join(f"[{literal(name)}]" for name in self.path)
 
 
-@cache
+@lru_cache(1000)
 def fields_of(kind: str) -> Mapping[str, Field]:
     """The fields of an object or of the objects in a list, by the type of the column.
 
