@@ -214,7 +214,7 @@ def read_values_file(path: str | os.PathLike[str], names: Names) -> Result | Non
     rest = {columns[x] for x in others if x not in values} - {"BOOLEAN"}  # flags are attributes
     if table is None or key not in columns or not (named or values):
         return None
-    if rest or not runs.isdisjoint(others):
+    if rest or not {*runs, MISSING}.isdisjoint(others):  # MISSING is in files of results
         return None
     with open_session(None) as session:
         table = session.table(path, repr(os.fspath(path)))
