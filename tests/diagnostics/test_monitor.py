@@ -1178,6 +1178,6 @@ def test_a_metric_of_rankings_is_no_column_of_their_table(recurs):
     log = pl.DataFrame(rows, ["day", "ask", "art", "slot", "won"], orient="row")
     with pytest.raises(Question, match="No query column in run") as asked:
         rankql.monitor(log, metrics="RR")
-    call = asked.value.calls[0]
+    (call,) = asked.value.calls
     assert call == {"query": "ask", "item": "art", "rel": "won"}
     assert rankql.monitor(log, metrics="RR", **call).table["metric"][0] == "RR"
