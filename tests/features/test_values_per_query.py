@@ -6,6 +6,7 @@ import shlex
 from datetime import date, timedelta
 from functools import partial
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -79,8 +80,9 @@ def test_files_of_one_name_give_those_of_their_folders(tmp_path, monkeypatch):
     QRELS.write_parquet("qrels.parquet")
     for name, frame in {"bm25": OLD, "dense": NEW}.items():
         (tmp_path / name).mkdir()
-        frame.write_csv(f"{name}/nq.csv.gz", compression="gzip")
-        frame.write_csv(f"{name}.csv.zst", compression="zstd")
+        rows = duckdb.from_arrow(frame.to_arrow())
+        rows.write_csv(f"{name}/nq.csv.gz", compression="gzip")
+        rows.write_csv(f"{name}.csv.zst", compression="zstd")
     for files in (["bm25/nq.csv.gz", "dense/nq.csv.gz"], ["bm25.csv.zst", "dense.csv.zst"]):
         assert rankql.compare(files, "qrels.parquet", "RR").systems == ["bm25", "dense"]
 

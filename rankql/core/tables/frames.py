@@ -154,6 +154,8 @@ def _readable(kind: pl.DataType) -> Any:
 def register_frame(con: duckdb.DuckDBPyConnection, name: str, data: Any) -> None:
     """Register a frame or a relation."""
     with _CONVERTING:
+        if hasattr(con, "pl"):
+            require_pyarrow("DuckDB 1")
         if isinstance(data, pl.DataFrame | pl.LazyFrame):
             data = _cast(data)
             if isinstance(data, pl.LazyFrame) and failed_import():

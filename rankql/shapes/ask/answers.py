@@ -82,8 +82,8 @@ def offer_calls(
     if runs and all({*x} <= {"query", "item"} for x in asked.calls):
         calls = name_by_structure(next(iter(runs.values())), tables["qrels"], options)
         items = [x["item"] for x in calls if "item" in x]  # which are no queries
-        others = (x for x in asked.calls if x not in calls and x.get("query") not in items)
-        asked.calls = [*calls, *others]
+        more = (x for x in asked.calls if x not in calls and x.get("query") not in items)
+        asked.calls = [*calls, *more]
     if tables["qrels"] and any(table.known("rel") for table in runs.values()):  # may be swapped
         asked.calls = [x for x in asked.calls if "order" not in x]
     if asked.ungraded and runs and not (asked.calls or tables["qrels"]):

@@ -44,7 +44,8 @@ def pair_truths(run: Any, qrels: Any) -> tuple[Any, Any] | None:
 def _rows_of(data: Any) -> Sequence[Sequence[Any]] | None:
     """The rows of an array, of lists in a list, or of a frame whose columns are numbered."""
     if hasattr(data, "columns"):
-        numbered = hasattr(data, "to_numpy") and [*data.columns] == [*range(len(data.columns))]
+        names = [*data.columns]
+        numbered = names and names == [*range(len(names))] and hasattr(data, "to_numpy")
         data = data.to_numpy() if numbered else ()
     rows = [unwrap(x) for x in unwrap(data)] if hasattr(data, "__len__") else []
     flat = all(type(x) is list and not any(isinstance(y, list | dict) for y in x) for x in rows)

@@ -71,6 +71,7 @@ def test_a_series_of_fireducks_has_its_call():
     assert "np.repeat" not in str(raised.value)
 
 
+@pytest.mark.skipif(duckdb.__version__ < "2", reason="DuckDB 1 reads the bytes of the objects")
 def test_objects_of_python_in_a_frame_of_daft_are_named():
     kind = {"ARROW:extension:name": "daft.super_extension", "ARROW:extension:metadata": "x"}
     fields = [

@@ -3,6 +3,7 @@
 import os
 import sys
 
+import duckdb
 import polars as pl
 import pytest
 
@@ -96,7 +97,8 @@ def require_refusals(printed):
     remedy = "pip install 'numpy>=2', or where NumPy is pinned, pip install 'pyarrow<22'"
     fails = "needs pyarrow, whose import fails: pyarrow requires NumPy 2.0 or newer, found 1."
     lines = printed.splitlines()
-    assert [line.split()[0] for line in lines] == ["to_arrow", "'run.arrow'"]
+    first = "to_arrow" if duckdb.__version__ >= "2" else "DuckDB"
+    assert [line.split()[0] for line in lines] == [first, "'run.arrow'"]
     assert all(fails in line and line.endswith(remedy) for line in lines)
 
 
