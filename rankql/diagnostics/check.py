@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections import Counter
@@ -224,24 +225,22 @@ def _count_and_examples(table: CheckedTable, role: str, where: str) -> str:
 
 def _check_rows(data: CheckData) -> Iterator[Finding]:
     """Run every check of rows on the tables it applies to."""
-    for check in ROWS:
-        for table in getattr(data, check.tables):
+    for _, group in itertools.groupby(ROWS, lambda check: check.sql):
+        checks = [*group]
+        first = checks[0]
+        for table in getattr(data, first.tables):
             # Not of a column alone that evaluate ignores.
-            reads = table.roles.keys() >= {*check.roles} and check.roles != (table.unused,)
-            if reads and check.when(table):
-                yield from _find(data, table, check)
+            reads = table.roles.keys() >= {*first.roles} and first.roles != (table.unused,)
+            if reads and first.when(table):
+                yield from _find(data, table, checks)
 
 
-def _find(data: CheckData, table: CheckedTable, check: RowCheck) -> Iterator[Finding]:
-    """The findings of a check in one table."""
+def _find(data: CheckData, table: CheckedTable, checks: Sequence[RowCheck]) -> Iterator[Finding]:
+    """The findings in one table of checks with the same SQL."""
     names = _names(data, table)
-    sql = check.sql.format(**names)
-    by_system = "{system}" in check.sql
-    if " AS count" not in sql:
-        system = "system, " if by_system else ""
-        sql = f"""SELECT {system}count(*) AS count, min(example, 3) AS examples
-                  FROM ({sql}) AS example GROUP BY ALL HAVING count(*) > 0 ORDER BY ALL"""
-    for row in data.fetch(table, sql):
+    by_system = "{system}" in checks[0].sql
+    hidden = {"sort", "in_top", *(["system"] if by_system else [])}
+    for check, row in _fetch_counts(data, table, checks, names):
         count = int(row["count"])
         words = names | row
         if check.name == "id-spelling":
@@ -255,10 +254,29 @@ def _find(data: CheckData, table: CheckedTable, check: RowCheck) -> Iterator[Fin
         message = check.text.format(**words)
         message += f": {text.format_count(count, check.noun)}" if check.noun else ""
         level, why = row.get("level", check.level), check.why.format(**words)
-        hidden = {"sort", "system"} if by_system else {"sort"}
         examples = as_examples(row.get("examples"), hidden)
         label = table.system_label(row.get("system"))
         yield Finding(check.name, level, label, count, message, why, examples)
+
+
+def _fetch_counts(
+    data: CheckData, table: CheckedTable, checks: Sequence[RowCheck], names: Mapping[str, Any]
+) -> Iterator[tuple[RowCheck, dict[str, Any]]]:
+    """The rows of checks with the same SQL: a number, examples, and perhaps the system."""
+    sql = checks[0].sql.format(**names)
+    if " AS count" in sql:
+        yield from ((checks[0], row) for row in data.fetch(table, sql))
+        return
+    columns = ["system"] if "{system}" in checks[0].sql else []
+    for i, where in enumerate(check.where.format(**names) for check in checks):
+        columns.append(f"count(*) FILTER ({where}) AS count_{i}")
+        columns.append(f"min(example, 3) FILTER ({where}) AS examples_{i}")
+    sql = f"SELECT {', '.join(columns)} FROM ({sql}) AS example GROUP BY ALL ORDER BY ALL"
+    rows = data.fetch(table, sql)
+    for (i, check), row in itertools.product(enumerate(checks), rows):
+        if row[f"count_{i}"]:
+            found = {"count": row[f"count_{i}"], "examples": row[f"examples_{i}"]}
+            yield check, found | ({"system": row["system"]} if "system" in row else {})
 
 
 def _names(data: CheckData, table: CheckedTable) -> dict[str, Any]:

@@ -20,7 +20,7 @@ class RowCheck:
 
     The rows become one finding, or one per system if the query selects {system}. A query with the
     column `count` returns findings instead of rows. It may have the columns `examples` and `level`,
-    and columns that the text has.
+    and columns that the text has. Checks in a row with the same SQL share one query.
     """
 
     name: str
@@ -34,6 +34,8 @@ class RowCheck:
     tables: str = ""
     roles: tuple[str, ...] = ()
     noun: str = "row"
+    # Which of the rows that the query selects.
+    where: str = "true"
     # Whether it runs on a table.
     when: Callable[[Any], object] = lambda _: True
 
@@ -109,15 +111,16 @@ _QUERIES = [f"(SELECT DISTINCT CAST(query AS VARCHAR) AS id FROM {x})" for x in 
 _UNMATCHED = f"(FROM {_QUERIES[0]} ANTI JOIN {_QUERIES[1]} USING (id))"
 
 
-def _check_duplicates(level: Level, within: str, where: str, problem: str) -> RowCheck:
+def _check_duplicates(level: Level, rows: str, where: str, problem: str) -> RowCheck:
     """A check for items that occur again in a ranking, within the first k or not."""
     return RowCheck(
         "duplicate-items", level, text=f"item appears more than once in {where}",
         why=f"{problem} Keep one row for each item, or pass collapse='{{item_column}}'{{systems}}.",
-        tables="runs", noun="item", roles=("item",),
-        sql=f"""SELECT {{keys}}, item, count(*) AS rows
-            FROM (SELECT {{keys}}, item, {{position}} AS position FROM rows) GROUP BY ALL
-            HAVING count(*) > 1 AND coalesce(min(position, 2)[2] <= {{k}}, false) = {within}""",
+        tables="runs", noun="item", roles=("item",), where=rows,
+        sql="""SELECT {keys}, item, count(*) AS rows,
+                coalesce(min(position, 2)[2] <= {k}, false) AS in_top
+            FROM (SELECT {keys}, item, {position} AS position FROM rows) GROUP BY ALL
+            HAVING count(*) > 1""",
     )  # fmt: skip
 
 
@@ -126,8 +129,8 @@ def _check_positions(level: Level, which: str, where: str, problem: str) -> RowC
     return RowCheck(
         "duplicate-positions", level, text=f"several items at {where}",
         why=f"{problem} Number the positions with row_number(){{systems}}.",
-        tables="runs", noun="position", roles=("pos",),
-        sql=f"""SELECT {{keys}}, pos, count(*) AS rows FROM rows WHERE pos {which}
+        tables="runs", noun="position", roles=("pos",), where=f"pos {which}",
+        sql="""SELECT {keys}, pos, count(*) AS rows FROM rows WHERE pos IS NOT NULL
             GROUP BY ALL HAVING count(*) > 1""",
     )  # fmt: skip
 
@@ -135,9 +138,9 @@ def _check_positions(level: Level, which: str, where: str, problem: str) -> RowC
 def _check_judgments(name: str, level: Level, where: str, text: str, problem: str) -> RowCheck:
     """A check for items that are judged several times in a query."""
     return RowCheck(
-        name, level, text=text, why=problem, tables="judgments", noun="item",
-        sql=f"""SELECT query, item, min(rel) AS lowest, max(rel) AS highest, count(*) AS rows
-            FROM rows WHERE rel IS NOT NULL GROUP BY query, item HAVING count(*) > 1 AND {where}""",
+        name, level, text=text, why=problem, tables="judgments", noun="item", where=where,
+        sql="""SELECT query, item, min(rel) AS lowest, max(rel) AS highest, count(*) AS rows
+            FROM rows WHERE rel IS NOT NULL GROUP BY query, item HAVING count(*) > 1""",
     )  # fmt: skip
 
 
@@ -150,19 +153,19 @@ ROWS = (
             FROM {respell(_UNMATCHED, "id")} AS r JOIN {respell(_QUERIES[1], "id")} AS q USING (x)
             GROUP BY r.id""",
     ),
-    _check_duplicates("error", "true", "a ranking", "evaluate refuses metrics that read both."),
-    _check_duplicates("warning", "false", "a ranking, the second time below position {k}",
+    _check_duplicates("error", "in_top", "a ranking", "evaluate refuses metrics that read both."),
+    _check_duplicates("warning", "NOT in_top", "a ranking, the second time below position {k}",
                       "Metrics without a cutoff refuse it."),
     _check_positions("error", "<= {k}", "one position", "Metrics would exceed 1."),
     _check_positions("warning", "> {k}", "one position below {k}",
                      "Metrics without a cutoff refuse it."),
-    _check_judgments("duplicate-judgments", "error", "min(rel) = max(rel) AND max(rel) > 0",
+    _check_judgments("duplicate-judgments", "error", "lowest = highest AND highest > 0",
                      "item is judged more than once",
                      "The ideal ranking would count it twice. Keep one row for each item{key}."),
-    _check_judgments("duplicate-judgments", "warning", "min(rel) = max(rel) AND max(rel) <= 0",
+    _check_judgments("duplicate-judgments", "warning", "lowest = highest AND highest <= 0",
                      "item without gain is judged more than once",
                      "Metrics that count such items refuse it. Keep one row for each item{key}."),
-    _check_judgments("conflicting-judgments", "error", "min(rel) < max(rel)",
+    _check_judgments("conflicting-judgments", "error", "lowest < highest",
                      "item has different grades",
                      "Keep one grade for each item: the latest, the highest or the mean{key}."),
     RowCheck(
