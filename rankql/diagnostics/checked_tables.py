@@ -15,7 +15,7 @@ from rankql.core.evaluation.query.ties import score_order
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import literal, quote
 from rankql.core.tables.inputs import Beyond, Inputs
-from rankql.core.tables.reader import fetch_frame
+from rankql.core.tables.reader import count_values, fetch_frame
 from rankql.core.tables.session import Session
 from rankql.core.tables.tables import Table, is_nan, text_number
 from rankql.diagnostics.row_checks import is_numeric
@@ -173,6 +173,14 @@ class CheckData:
         return dict(zip(self.inputs.runs, self.runs, strict=True)).get(system, self.runs[0])
 
     @property
+    def unmatched(self) -> list[CheckedTable]:
+        """The runs whose judgments are a separate table, unless it has all of their queries."""
+        overlaps = self.evidence.counters.queries if self.pairs else ()
+        counted = {self.run_of(x.system).label for x in overlaps}
+        lacking = {self.run_of(x.system).label for x in overlaps if x.judged < x.queries}
+        return [run for run in self.pairs if run.label not in counted - lacking]
+
+    @property
     def matched(self) -> list[CheckedTable]:
         """The runs with judged queries."""
         queries = self.evidence.counters.queries
@@ -220,4 +228,5 @@ class CheckData:
         has_ids = " AND ".join(f"{key} IS NOT NULL" for key in needed)
         clean = f"(SELECT {', '.join([*keys, *values])} FROM {raw} WHERE {has_ids})"
         ranking = "system, query" if system else "query"
-        return CheckedTable(table, table.value("count(*)"), roles, raw, clean, ranking, unused)
+        rows, _ = count_values(table, ())
+        return CheckedTable(table, rows, roles, raw, clean, ranking, unused)

@@ -148,7 +148,7 @@ ROWS = (
     RowCheck(
         "id-spelling", "warning", text="query is spelled differently in qrels",
         why="These ids count as unjudged or missing. {repair}.",
-        tables="pairs", roles=("query",), noun="id", when=_has_text,
+        tables="unmatched", roles=("query",), noun="id", when=_has_text,
         sql=f"""SELECT r.id AS run, min(q.id) AS qrels
             FROM {respell(_UNMATCHED, "id")} AS r JOIN {respell(_QUERIES[1], "id")} AS q USING (x)
             GROUP BY r.id""",
