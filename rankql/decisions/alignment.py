@@ -228,20 +228,24 @@ def require_overlap(rows: pl.DataFrame, key: str, systems: Sequence[str]) -> Non
             )
 
 
-def hash_rankings(result: Result, system: str | None = None) -> tuple[str, ...] | None:
-    """A number that only the same items in the same order have, of one system; None if unknown.
+def hash_rankings(
+    result: Result, systems: Sequence[str | None] = (None,)
+) -> dict[str | None, tuple[str | None, ...]]:
+    """By system, a number that only the same items in the same order have, read in one pass.
 
-    It is known for runs that were evaluated just now, and have items.
+    It is known for runs that were evaluated just now, and have items. None is the only system.
     """
     if result.steps is None:
-        return None
+        return {}
     # Of scores or positions, and of both if there are both.
     number = "hash(CAST(query AS VARCHAR), CAST(item AS VARCHAR), COLUMNS('^(score|pos)$'))"
-    only = "" if system is None else f" FILTER (WHERE system = {literal(system)})"
+    filters = ("" if x is None else f" FILTER (WHERE system = {literal(x)})" for x in systems)
+    sums = ", ".join(f"CAST(sum({number}){only} AS VARCHAR)" for only in filters)
     try:
-        return tuple(map(str, result.steps.run("run", f"sum({number}){only}").row(0)))
+        lists = result.steps.run("run", f"[{sums}]").row(0)
     except (RankqlError, duckdb.Error):  # there are no items, or the tables are gone
-        return None
+        return {}
+    return dict(zip(systems, zip(*lists, strict=True), strict=True))
 
 
 def query_differences(result: Result, metric: str, a: str, b: str) -> pl.DataFrame:

@@ -288,7 +288,7 @@ def gate(
         )
         notes += [*combined.data_notes, *described, *alignment.describe_left_out(pair)]
         if any(each.sample.is_zero for each in pairs):
-            prints = {alignment.hash_rankings(result) for result in evaluated.values()}
+            prints = {alignment.hash_rankings(result).get(None) for result in evaluated.values()}
             for each in pairs:
                 each.identical = len(prints) == 1 and None not in prints
         limits = limit_rows(drops, pairs, pair, alpha, min_queries, anytime)

@@ -189,11 +189,12 @@ def list_pairs(
         weighed = len(places) if weights is None else int(np.count_nonzero(weights))
         counts = (len(places), weighed, overall, result.lower_is_better(metric))
         comparisons.append(PairComparison(metric, pair[0], pair[-1], label, sample, means, *counts))
-    hashes = functools.cache(lambda name: alignment.hash_rankings(result, name))
-    for each in comparisons:
-        if not alone and each.overall is None and each.queries and each.sample.is_zero:
-            known = hashes(each.a)
-            each.identical = known is not None and known == hashes(each.b)
+    zero = [x for x in comparisons if x.overall is None and x.queries and x.sample.is_zero]
+    if zero and not alone:
+        names = dict.fromkeys(itertools.chain.from_iterable((x.a, x.b) for x in zero))
+        hashes = alignment.hash_rankings(result, [*names])
+        for each in zero:
+            each.identical = each.a in hashes and hashes[each.a] == hashes[each.b]
     codes = values.clusters
     notes = [] if codes is None else [describe_clusters(pl.Series(codes), str(cluster))]
     tested = [x for x in comparisons if not alone and not x.identical]
