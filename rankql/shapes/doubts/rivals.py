@@ -316,7 +316,7 @@ def part_of_key(pair: Pair) -> Iterator[str]:
         if not (place or is_id(kind)) or says(tail, "ordering") or says(tail, "rel"):
             continue
         if is_text(kind) and not place:  # texts and titles are read whole to compare them
-            rows = qrels.rows if qrels.column else qrels.table.sql  # without counting queries
+            rows = qrels.rows if qrels.column else qrels.source.sql  # without counting queries
             first = f"SELECT {sql} AS t FROM {rows} LIMIT {FIRST_ROWS}"
             if qrels.value(f"SELECT avg(CAST(contains(trim(t), ' ') AS INT)) > 0.5 FROM ({first})"):
                 continue
