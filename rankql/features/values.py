@@ -210,7 +210,7 @@ def read_values_file(path: str | os.PathLike[str], names: Names) -> Result | Non
     known = (*TIMES, *column_names.ROW_NUMBERS)
     others = [x for x in columns if x not in taken and not is_called(x, known)]
     others = [x for x in others if not _may_name_systems(x)]
-    values = [x for x in others if _is_value(x, columns[x])]
+    values = [x for x in others if _is_number(columns[x]) or _is_flag(x, columns[x])]
     rest = {columns[x] for x in others if x not in values} - {"BOOLEAN"}  # flags are attributes
     if table is None or key not in columns or not (named or values):
         return None
@@ -258,7 +258,7 @@ def _read(
     require(isinstance(names, Sequence | None), f"metrics must be columns, not {names!r}")
     others = [x for x in table.columns if x not in (key, system, MISSING, *objects)]
     if names is None:
-        flags = [x for x in others if table.columns[x] == "BOOLEAN" and _is_value(x, "BOOLEAN")]
+        flags = [x for x in others if _is_flag(x, table.columns[x])]
         metrics = [x for x in others if x in flags or is_number_column(table, x)]
     else:
         metrics = [require_column(table, name, "metrics") for name in dict.fromkeys(names)]
@@ -313,12 +313,14 @@ def _read(
     return result
 
 
-def _is_value(name: str, kind: str) -> bool:
-    """Is it a number; or a flag that is the value of a metric by its name, such as a hit, and no
-    attribute?
-    """
+def _is_number(kind: str) -> bool:
+    return is_number(kind) and kind not in ("BOOLEAN", '"NULL"')
+
+
+def _is_flag(name: str, kind: str) -> bool:
+    """Is it a flag called like the value of a metric, such as a hit, and not like an attribute?"""
     measured = parse.is_metric(name.rpartition(".")[2]) or says(name, "flag")
-    return measured if kind == "BOOLEAN" else is_number(kind) and kind != '"NULL"'
+    return kind == "BOOLEAN" and measured
 
 
 def _may_name_systems(name: str) -> bool:
@@ -332,8 +334,7 @@ def is_number_column(table: Table, name: str) -> bool:
         return False
     if table.text:
         return number_type(table, name) is not None
-    kind = table.columns[name]
-    return is_number(kind) and kind not in ("BOOLEAN", '"NULL"')
+    return _is_number(table.columns[name])
 
 
 def _find_text(table: Table, name: str) -> str | None:

@@ -262,13 +262,15 @@ def evaluate(
 
 def _require_shared_queries(result: Result) -> None:
     """Refuse runs that share no query, where the worst value counts for those of the others."""
+    if result.conventions["missing"] != "zero":
+        return
     names, values = ["system", result.meta.query, MISSING], result.values
     rows = (
         values[names]
         if isinstance(values, pl.DataFrame)
         else pl.read_parquet(values, columns=names)
     )
-    if not rows[MISSING].any() or result.conventions["missing"] != "zero":
+    if not rows[MISSING].any():
         return
     ranked = rows.filter(~rows[MISSING])
     if ranked["system"].n_unique() > 1 and ranked[result.meta.query].is_unique().all():
