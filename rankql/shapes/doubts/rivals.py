@@ -131,7 +131,8 @@ def times_of_rankings(pair: Pair) -> Iterator[str]:
     grade, place = (run.table.number_or_null(x) for x in (roles["rel"], order))
     for name, (value, kind) in run.free.items():
         named = says(name, "time") or words_in_order(name)[-1] in TIMES
-        if not (kind.startswith("TIMESTAMP") or (named and (is_id(kind) or kind == "DATE"))):
+        of_day = kind.startswith(("DATE", "TIME"))
+        if not (kind.startswith("TIMESTAMP") or (named and (is_id(kind) or of_day))):
             continue
         groups = f"""SELECT {run.query} AS q, count(*) AS n, min({grade}) < max({grade}) AS differ,
             count(DISTINCT {place}) = count(*) AS ordered FROM {run.rows} GROUP BY q, {value}"""
