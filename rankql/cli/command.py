@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import os
 import re
 import shlex
@@ -401,8 +402,11 @@ def write_options(call: Mapping[str, Any], option: str = "--{}") -> str:
 
     options = []
     for name, value in call.items():
-        if isinstance(value, bool):
-            options.append("--descending" if value else "--ascending")
+        if name == "of" and isinstance(value, Mapping):
+            options.append(f"--of {_quote(json.dumps(value))}")
+        elif isinstance(value, bool):
+            yes, no = ("--pool", "--no-pool") if name == "pool" else ("--descending", "--ascending")
+            options.append(yes if value else no)
         elif name == "higher_is_better" and isinstance(value, Mapping):
             names = (x + "=no" if higher else x for x, higher in value.items())
             options += [f"--lower-is-better {_quote(x)}" for x in names]

@@ -7,6 +7,7 @@ the completion of a shell need not wait for.
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -157,6 +158,12 @@ def _parse_min_scores(texts: Sequence[str]) -> float | dict[str, float]:
     return scores[""] if [*scores] == [""] else scores
 
 
+def _parse_queries(texts: Sequence[str]) -> Any:
+    """Parse query ids, and objects {"system": ..., "query": ...}."""
+    queries = [json.loads(x) if x[:1] == "{" and x[-1:] == "}" else x for x in texts]
+    return queries if len(queries) > 1 else queries[0]
+
+
 class _Spelling(NamedTuple):
     """How an option is written, where its name and type do not say it."""
 
@@ -180,7 +187,7 @@ _SPELLINGS = {
                     "A,B crosses two attributes, --by A --by B has the slices of each.", _REPEATED),
     "k": _Spelling(names=("-k",)),
     "published": _Spelling("NUMBER", ("--mean",)),
-    "of": _Spelling("QUERY", ("-Q", "--of"), lambda of: [*of] if len(of) > 1 else of[0],
+    "of": _Spelling("QUERY", ("-Q", "--of"), _parse_queries,
                     "Repeatable.", _REPEATED),
     "output": _Spelling("FILE", ("-o", "--output"), settings={"type": DATA}),
     "minimum": _LIMIT._replace(names=("--min",)),
@@ -210,6 +217,7 @@ _SPELLINGS = {
                      "Such as buy=3,click=1, or event=buy:3,click:1 with their column."),
     "judge_rel": _Spelling("COLUMN", (), _parse_rel),
     "descending": _Spelling(None, ("--descending/--ascending",)),
+    "pool": _Spelling(None, ("--pool/--no-pool",)),
     "collapse": _Spelling("COLUMN|SEPARATOR"),
     "conventions": _Spelling("TOOL", settings={"type": click.Choice([*conventions.PROFILES])}),
     "gain": _Spelling(settings={"type": click.Choice(GAIN.choices)}),

@@ -66,8 +66,15 @@ def explain_command(inputs: Sequence[str], **options: Any) -> None:
     """Show what each item contributes to a metric.
 
     With --of for each position of one query, otherwise for the queries and items that lose most.
+    Of several runs, --system names the one.
     """
-    show(call(*split_inputs(inputs, item=options.get("item")), **options))
+    runs, qrels = split_inputs(inputs, item=options.get("item"))
+    if "of" in options and isinstance(runs, dict) and options.get("system") in runs:
+        system = options.pop("system")
+        queries = options["of"] if isinstance(options["of"], list) else [options["of"]]
+        named = [{"system": system, "query": query} for query in queries]
+        options["of"] = named if len(named) > 1 else named[0]
+    show(call(runs, qrels, **options))
 
 
 @task("funnel", "diagnostics.funnel", "funnel retrieval.parquet rank.parquet my.qrels",

@@ -16,6 +16,7 @@ from rankql.core.base import results, text
 from rankql.core.base.errors import RankqlError, name_arguments, require, require_known
 from rankql.core.base.results import Block
 from rankql.core.base.writing import output_path
+from rankql.core.evaluation.plan.meta import describe_pool
 from rankql.core.evaluation.result.means_result import (
     TURNED,
     WideTable,
@@ -419,13 +420,13 @@ def comparison_title(comparison: Comparison) -> str:
         of_metric = pairs.filter(metric=metric, slice="all")
         lower = result.lower_is_better(metric)
         leader = _describe_leader(metric, means.filter(metric=metric), of_metric, lower)
-        return leader + seen
+        return leader + seen + describe_pool(result.meta)
     a, b = pairs.select("a", "b").row(0)
     if pairs.filter(slice="all").is_empty():
         return f"Undecided: {a} and {b} do not both have runs of all collections"
     answer = _judge(result, pairs, directed[0], comparison.settings.percent)
     misses = alignment.describe_misses(result, directed[0])
-    return f"Is {b} better than {a}? {answer}{misses}{seen}"
+    return f"Is {b} better than {a}? {answer}{misses}{seen}{describe_pool(result.meta)}"
 
 
 def _judge(result: Result, pairs: pl.DataFrame, first: str, percent: str) -> str:

@@ -13,8 +13,8 @@ import polars as pl
 
 from rankql.core.base import errors, text
 from rankql.core.base.writing import remember_inputs
-from rankql.core.evaluation.evaluate import evaluate_request
-from rankql.core.evaluation.plan.meta import APART, MEAN_OF_SLICES, POOLED, average_slices
+from rankql.core.evaluation.evaluate import evaluate_request, open_evaluation
+from rankql.core.evaluation.plan.meta import MEAN_OF_SLICES, average_slices
 from rankql.core.evaluation.result.result import Result
 from rankql.core.metrics.macros import MISSING
 from rankql.core.tables.numbers.values import EQUAL_ROWS
@@ -219,24 +219,27 @@ def gate(
         return result
 
     checked = [*data] if drops else ["run"]
-    known_results = {name: results[name] or evaluate_one(name) for name in checked}
     notes, rows = list[str](), list[dict[str, Any]]()
     none: dict[str, Any] = dict.fromkeys(
         ("interval", "weight", "cluster", "time", "judge", "judge_rel")
     )
-    together = replace(request, run=data, groupings=[], **none)
-    if len({"pos" in _run_columns(known_results[x])[0] for x in checked if not results[x]}) > 1:
+    together = replace(request, run=data, rules=replace(request.rules, system=None))
+    joint: Result | None = None
+    if drops and not any(results.values()) and _have_grades(replace(together, **none)):
+        joint = evaluate_request(together)  # whose grades count is one rule of both
+        known_results = {name: _result_of(name, joint) for name in data}
+        notes += [note for note in joint.data_notes if text.Note.of(note).kind == "ranked-apart"]
+    else:
+        known_results = {name: results[name] or evaluate_one(name) for name in checked}
+    ranked = [_run_columns(known_results[x])[0] for x in checked if not results[x]]
+    if joint is None and len({"pos" in roles for roles in ranked}) > 1:
         # Both are read as compare reads them.
-        pair = evaluate_request(together)
-        notes += [note for note in pair.data_notes if text.Note.of(note).kind == "ranked-apart"]
-        for name, roles in zip(data, _run_columns(pair), strict=True):
+        ordered = evaluate_request(replace(request, run=data, groupings=[], **none))
+        notes += [note for note in ordered.data_notes if text.Note.of(note).kind == "ranked-apart"]
+        for name, roles in zip(data, _run_columns(ordered), strict=True):
             if not notes:  # both have scores
                 known_results[name] = evaluate_one(name, request.rules.by_score(roles["score"]))
     evaluated = {x: _require_one_system(x, y.weighted_by(weight)) for x, y in known_results.items()}
-    ranked = evaluated.values() if drops and not any(results.values()) else ()
-    if ranked and all("rel" in _run_columns(result)[0] for result in ranked):
-        pair = evaluate_request(replace(together, rules=replace(request.rules, system=None)))
-        evaluated = {name: _judge_with(pair, name, result) for name, result in evaluated.items()}
     tables = [name for name, result in results.items() if result and VALUES in result.columns]
     if drops and "run" in tables and "baseline" not in tables:
         rules = {x: getattr(evaluated["baseline"].meta, x) for x in _RULES}
@@ -251,7 +254,13 @@ def gate(
     alignment.require_metrics(run_result, metrics, "run: ")
     sliced_by += {*filter(None, [run_result.meta.weight])} - {*sliced_by}
     meta = replace(
-        run_result.meta, metrics=metrics, by=sliced_by, groupings=groups, mean=None, time=time
+        run_result.meta,
+        metrics=metrics,
+        by=sliced_by,
+        groupings=groups,
+        mean=None,
+        time=time,
+        pool=request.rules.pool if drops else None,
     )
     if anytime:
         require_one_mean(meta, 1)
@@ -279,7 +288,8 @@ def gate(
         stated = None if "baseline" in tables else evaluated["baseline"].conventions
         combined = _combine(run_result, evaluated["baseline"], drops, stated)
         if any(results.values()):
-            notes += require_same_judgments({name: evaluated[name] for name in ("baseline", "run")})
+            both = {name: evaluated[name] for name in ("baseline", "run")}
+            notes += require_same_judgments(both, request.rules.pool)
         rows += _check_ranked(combined)
         systems = ["baseline", "run"]
         pair = alignment.align_systems(combined, systems)
@@ -288,7 +298,8 @@ def gate(
         )
         notes += [*combined.data_notes, *described, *alignment.describe_left_out(pair)]
         if any(each.sample.is_zero for each in pairs):
-            prints = {alignment.hash_rankings(result).get(None) for result in evaluated.values()}
+            found = [alignment.hash_rankings(x).get(None) for x in evaluated.values()]
+            prints = {*(alignment.hash_rankings(joint, [*data]).values() if joint else found)}
             for each in pairs:
                 each.identical = len(prints) == 1 and None not in prints
         limits = limit_rows(drops, pairs, pair, alpha, min_queries, anytime)
@@ -372,19 +383,33 @@ def _require_one_system(name: str, result: Result) -> Result:
     return result.derive(system=False, collections={}, values=rows.drop("system"), judge=judge)
 
 
-def _judge_with(pair: Result, name: str, result: Result) -> Result:
-    """The result of a run or baseline, by the grades of both if these are judgments, and a note."""
-    notes = [note for note in pair.data_notes if text.Note.of(note).kind in (POOLED, APART)]
-    if "qrels" not in pair.columns:
-        return result.derive(data_notes=[*notes, *result.data_notes])
-    key, values = result.meta.query, result.frame()
-    columns = [*result.metrics, *result.meta.metric_weights.values()]
-    rows = pair.frame().filter(system=name).rename({pair.meta.query: key})
-    rows = rows.cast({key: values.schema[key]}).select(key, *columns)
-    values = values.drop(columns).join(rows, on=key, how="left", maintain_order="left")
-    values = values.select(result.frame().columns)
-    known: dict[str, Any] = {"conventions": pair.conventions, "data_notes": pair.data_notes}
-    return result.derive(values=values, _script=pair._script, **known)
+def _have_grades(request: Request) -> bool:
+    """Have all runs grades of their own? Asks whose count, where that matters."""
+    if request.qrels is not None or request.rules.pool is not None:
+        return request.qrels is None
+    try:
+        with open_evaluation(request) as evaluation:
+            inputs = evaluation.inputs
+            return inputs.qrels is None and inputs.every("rel")
+    except errors.RankqlError as error:  # whoever evaluates one of them says what is wrong
+        if isinstance(error, errors.Question) and error.metrics:
+            raise
+        return False
+
+
+def _result_of(name: str, joint: Result) -> Result:
+    """The result of one of two runs that were evaluated together."""
+    own, runs = text.run_label(name), {*map(text.run_label, joint.systems)}
+    columns = {("run" if x == own else x): y for x, y in joint.columns.items()}
+    kept = {x: y for x, y in columns.items() if x not in runs}
+    catalogue = {
+        x: [row for row in rows if row["system"] == name]
+        for x, rows in joint.meta.catalogue.items()
+    }
+    rows = joint.frame().filter(system=name)
+    seen = {"run": joint.meta.seen[name]} if name in joint.meta.seen else {}
+    changes: dict[str, Any] = {"catalogue": catalogue, "columns": kept, "seen": seen}
+    return joint.derive(values=rows, steps=None, **changes)
 
 
 def _combine(

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from rankql.core.base import text
 from rankql.core.base.errors import RankqlError, describe_unknown, parse_number
 from rankql.core.evaluation.checks.record import UNREAD_GRADES
-from rankql.core.evaluation.plan.meta import APART, MEAN_OF_SLICES, POOLED
+from rankql.core.evaluation.plan.meta import MEAN_OF_SLICES
 from rankql.core.evaluation.result.result import Result
 from rankql.core.metrics import parse
 from rankql.core.metrics.metric_record import Metric
@@ -266,19 +266,13 @@ def withhold(
     """The rows, of which those that pass without having measured anything are inconclusive.
 
     If every judged item counts alike and a column that may have the grades is not read, a metric
-    that is 1 for every query of all systems does not depend on the order. A drop says whose judged
-    items count; of metrics of all relevant items it is not measured if systems share none.
-    """
+    that is 1 for every query of all systems does not depend on the order."""
     every = {x.kind: x.level for x in map(text.Note.of, notes)}
-    is_doubtful, apart = every.get(UNREAD_GRADES) == "warning", every.get(APART)
+    is_doubtful = every.get(UNREAD_GRADES) == "warning"
     values = result.frame() if is_doubtful else None
     for row in rows:
         named = parse.parse_any(row["metric"])[0] if parse.is_metric(row["metric"]) else None
         record = named and named.record
-        if row["baseline"] is not None and (apart or POOLED in every):
-            row["message"] += f". {_OWN if apart else _OF_BOTH}"
-            if record and apart == "warning" and (record.per_relevant or "ideal" in record.options):
-                row |= {"status": INCONCLUSIVE, "message": row["message"] + _UNSHARED}
         if values is not None and row["status"] == PASSED:
             only_judged = record and record.reads_judged
             known = values[row["metric"]].drop_nulls()
@@ -287,9 +281,6 @@ def withhold(
         yield row
 
 
-_OF_BOTH = "The judged items of both count"
-_OWN = "Each is measured against the items that it shows itself"
-_UNSHARED = ", and no relevant item is in both, so this decides nothing"
 _UNMEASURED = (
     "Inconclusive: it is 1 for every query, as every judged item counts as equally relevant and a "
     "column that may have the grades is not read"

@@ -15,6 +15,7 @@ import polars as pl
 import rankql
 from rankql.core.base import text
 from rankql.core.base.results import TableResult, define_chart, drop_idle_columns
+from rankql.core.evaluation.plan.meta import describe_pool
 from rankql.core.evaluation.result.result import EvaluatedTable, Result
 
 # The verdicts of compare on tested pairs, and on identical rankings.
@@ -106,7 +107,7 @@ class Verdict(EvaluatedTable):
         checks = text.format_count(len(self.table), "check")
         others = [x for x in STATUSES if counts[x] and x not in (self.outcome, PASSED)]
         parts = [f"{counts[self.outcome]:,} of {checks}", *(f"{counts[x]:,} {x}" for x in others)]
-        return f"Gate {self.outcome}: {', '.join(parts)}"
+        return f"Gate {self.outcome}: {', '.join(parts)}{describe_pool(self.result.meta)}"
 
     def displayed(self) -> list[pl.DataFrame]:
         """All limits; of a gate that did not pass, without the slices that passed."""

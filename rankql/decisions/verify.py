@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from rankql.core.base.errors import RankqlError
+from rankql.core.base.errors import Question, RankqlError
 from rankql.core.base.manifest import HASH_LENGTH, NOISE, plain_manifest, read_manifest, recording
 from rankql.core.base.results import TableResult
 from rankql.core.base.text import format_count, join_words
@@ -150,6 +150,11 @@ def _evaluate_again(
             result = function(runs, **options)
             return plain_manifest(result.manifest()), result
         except RankqlError as error:
+            if isinstance(error, Question) and error.metrics:
+                raise RankqlError(
+                    "The saved result does not say whose grades count, as it was written by an "
+                    "earlier version of rankql. Evaluate the runs again with pool=, and save it"
+                ) from None
             if not recorded.tables:  # the tables cannot be read
                 raise
             failure = error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ import duckdb
 import polars as pl
 
 from rankql.core.base import text
-from rankql.core.base.errors import RankqlError, require, require_whole_number
+from rankql.core.base.errors import require, require_whole_number
 from rankql.core.base.results import drop_idle_columns
 from rankql.core.base.writing import remember_inputs
 from rankql.core.evaluation.checks.counters import count_rankings
@@ -37,14 +36,13 @@ from rankql.core.metrics.macros import MISSING, literal
 from rankql.core.metrics.metric_record import Rows
 from rankql.core.metrics.parse import parse
 from rankql.core.tables.candidates import assign_roles
-from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.reader import fetch_frame
 from rankql.core.tables.request import EvaluationOptions, RankingRules, Request
-from rankql.core.tables.tables import Data, Table
+from rankql.core.tables.tables import Data
 from rankql.diagnostics.metric_terms import MetricTerms, metric_terms
 from rankql.diagnostics.missed import Missed, find_missed
+from rankql.diagnostics.one_ranking import select_queries, select_query, select_system
 from rankql.features.collections import require_one_collection
-from rankql.features.filters import read_systems
 
 
 @overload
@@ -105,9 +103,11 @@ def explain(
     ----------
     run, qrels, con, **options
         As in `evaluate`, whose value is explained.
-    of : query id or list, optional
+    of : query id, dict or list, optional
         Explain each position of this query, or of several. By default, the queries and items that
         lose most.
+
+        Of several systems, a dict names the ranking: {'system': 'new', 'query': 'q1'}.
     metric : str
         Metric to explain.
     missed : bool
@@ -201,16 +201,8 @@ def _open(
 
 def _explain_query(evaluation: Evaluation, of: Any) -> Explanation:
     """Explain one ranking, reading only its rows."""
-    session, system = evaluation.session, None
-    inputs, (metric,) = evaluation.inputs, evaluation.metrics
-    if inputs.many:
-        names = read_systems(session, inputs)
-        if len(names) != 1:
-            some = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-            raise RankqlError(f"There are {len(names)} systems. Pass the run of one: {some}")
-        (system,), (table,) = names, inputs.runs.values()
-        inputs = replace(inputs, runs={None: table}, system=None)
-        evaluation = replace(evaluation, inputs=inputs)
+    evaluation, of, system = select_system(evaluation, of)
+    session, (metric,) = evaluation.session, evaluation.metrics
     # For all queries, because a single one may have no judged item.
     evidence = Evidence(evaluation, count_rankings(evaluation))
     checks = [x for x in RANKINGS if x.reads == "counters" or x.name == "nan-scores"]
@@ -244,17 +236,23 @@ def _explain_query(evaluation: Evaluation, of: Any) -> Explanation:
 def _combine(parts: Sequence[Explanation]) -> Explanation:
     """The explanations of several queries as one, whose positions have the query."""
     first, queries = parts[0], [part.query for part in parts]
+    several = len({part.system for part in parts}) > 1
+
+    def keys(part: Explanation) -> list[pl.Expr]:
+        system = [pl.lit(part.system).alias("system")] if several else []
+        return [*system, pl.lit(part.query).alias("query")]
+
     frames = [
-        part.positions.select(pl.lit(part.query).alias("query"), pl.all())
-        for part in parts if part.positions is not None
-    ]  # fmt: skip
+        part.positions.select(*keys(part), pl.all()) for part in parts if part.positions is not None
+    ]
     values = pl.concat([part.result.frame() for part in parts], how="vertical_relaxed")
     notes = [*dict.fromkeys(note for part in parts for note in part.result.data_notes)]
     return replace(
         first,
         result=replace(first.result, values=values, data_notes=notes, _summary=None),
         query_sql=";\n".join(part.query_sql for part in parts),
-        query=queries, value=None, ideal=None, parts=parts,
+        query=queries, system=None if several else first.system, value=None, ideal=None,
+        parts=parts,
         positions=pl.concat(frames, how="vertical_relaxed"),
     )  # fmt: skip
 
@@ -422,56 +420,6 @@ class Explanation(EvaluatedTable):
         if value is None:
             return f"{name} is undefined: no relevant item."
         return f"{name} is {value:z.4f}, that of the ideal ranking {row['ideal']:z.4f}."
-
-
-def select_query(evaluation: Evaluation, key: Any) -> tuple[Evaluation, Any, bool]:
-    """The evaluation of one query, its id, and whether it is missing in the run."""
-    source = "run" if evaluation.inputs.qrels is None else "qrels"
-    selected = replace(evaluation, inputs=select_queries(evaluation.inputs, [key]))
-    # Rows of tables in memory are kept, if the id is text.
-    session = evaluation.session
-    for table, part in zip(evaluation.inputs.tables, selected.inputs.tables, strict=True):
-        frame, name = session.frames.get(table.sql), table.roles["query"]
-        if frame is not None and frame.schema[name] == pl.String:
-            session.keep(part, frame.filter(frame[name] == str(key)))
-    in_run, judged = (_first_query(selected, x) for x in ("run", source))
-    if judged:
-        return selected, judged[0][0], not in_run
-    if in_run:
-        raise RankqlError(
-            f"Query {in_run[0][0]!r} is not judged: qrels has no rows for it. Select a judged query"
-        )
-    raise RankqlError(f"Unknown query {key!r}: {source} has no rows for it. Select another one")
-
-
-def _first_query(evaluation: Evaluation, source: str) -> list[tuple[Any, ...]]:
-    """The query of the first row of the run or the judgments, if there is one."""
-    if (rows := source_frame(evaluation, source)) is not None:
-        return rows.select("query").head(1).rows()
-    return evaluation.run_sql(f"SELECT query FROM {source} LIMIT 1")
-
-
-def select_queries(inputs: Inputs, keys: Sequence[Any]) -> Inputs:
-    """The inputs with the rows of these queries only."""
-    as_text = inputs.as_text("query")
-
-    def select(table: Table) -> Table:
-        condition = " OR ".join(_has_query(table, key, as_text) for key in keys)
-        return replace(table, sql=f"(SELECT * FROM {table.sql} WHERE {condition})")
-
-    runs = {name: select(table) for name, table in inputs.runs.items()}
-    return replace(inputs, runs=runs, qrels=inputs.qrels and select(inputs.qrels))
-
-
-def _has_query(table: Table, query: Any, as_text: bool) -> str:
-    """The condition that selects the query, whose id may be passed as text."""
-    kind, key, value = table.columns[table.roles["query"]], table.key("query", as_text), str(query)
-    if key.startswith("CAST("):
-        return f"{key} = {literal(value)}"
-    same = f"{key} = TRY_CAST({literal(value)} AS {kind})"
-    if re.search(r"INT(EGER)?$|^DECIMAL", kind):  # a cast would round
-        same += f" AND {key} = TRY_CAST({literal(value)} AS DOUBLE)"
-    return same
 
 
 # Smaller differences are rounding errors.

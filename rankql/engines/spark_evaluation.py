@@ -22,12 +22,12 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import NumericType
 
 from rankql.core.base.errors import EqualRows, RankqlError, require
-from rankql.core.base.text import Note
+from rankql.core.base.text import Note, join_words
 from rankql.core.evaluation.means import means
 from rankql.core.evaluation.plan.evaluation import Evaluation
-from rankql.core.evaluation.plan.meta import APART, MISSED, Meta, left_out_if
+from rankql.core.evaluation.plan.meta import MISSED, Meta, left_out_if
 from rankql.core.evaluation.plan.plan import plan_metrics, resolve_conventions
-from rankql.core.evaluation.plan.pooling import ALONE, REMEDY
+from rankql.core.evaluation.plan.pooling import reads_unshown
 from rankql.core.evaluation.result.means_result import MeansResult
 from rankql.core.evaluation.result.result import Result
 from rankql.core.metrics.macros import MISSING, quote
@@ -179,6 +179,12 @@ def evaluate_in_spark(
     if inputs.system is not None:
         found = frames["run"].select(_column(inputs.system).cast("string")).distinct().collect()
         systems = tuple(sorted(row[0] for row in found if row[0] is not None))
+    if inputs.qrels is None:
+        unshown = [x.name for x in plan.metrics if reads_unshown(x, vars(plan.conventions))]
+        several = unshown if rules.pool is None and len(systems or runs) > 1 else ()
+        _require_own_grades(
+            bool(rules.pool), several, [inputs.run_of(None).roles[x] for x in _JUDGED]
+        )
     rules = replace(rules, conventions=plan.conventions)
     task = replace(task, rules=rules, metrics=plan.metrics, systems=systems, meta=meta)
     rows, labels = _union_by_query(frames, inputs), [table.label for table in inputs.tables]
@@ -195,8 +201,6 @@ def evaluate_in_spark(
         more: Any = {"metrics": metrics, "confidence": confidence, "memory": memory, **options}
         result = evaluate_in_spark(**tables, **more)
         return replace(result, data_notes=[note, *result.data_notes])
-    if inputs.qrels is None and len(systems or runs) > 1:
-        notes.append(Note(f"in Spark, {ALONE}. {REMEDY}", heading="Grades", kind=APART))
     with private_connection(threads=1) as con:
         con.register("groups", moments)
         summary = means.summarise(con, meta, interval, confidence, "groups")
@@ -211,6 +215,20 @@ def evaluate_in_spark(
         values=values,
         counts=totals.values(),
     )
+
+
+_JUDGED = ("query", "item", "rel")
+
+
+def _require_own_grades(pool: bool, metrics: Sequence[str], columns: Sequence[str]) -> None:
+    """Refuse to pool grades, and metrics for which it matters whose grades count."""
+    what = "pool=True is not supported in Spark"
+    if not pool:
+        what = f"{join_words(metrics[:3])}: several systems have grades of their own"
+    names = ", ".join(map(repr, columns))
+    join = f"qrels=run.select({names}).where({columns[-1] + ' IS NOT NULL'!r}).distinct()"
+    remedy = f"Pass pool=False, or the rows of all runs as judgments: {join}"
+    require(not (pool or metrics), f"{what}. {remedy}")
 
 
 @contextmanager

@@ -12,14 +12,16 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from rankql.core.base.errors import RankqlError, require
+from rankql.core.base.errors import Question, RankqlError, require
 from rankql.core.base.text import TEXT_TYPES, join_words
 from rankql.core.base.writing import PARQUET, remember_inputs
 from rankql.core.evaluation.means.means import require_interval
 from rankql.core.evaluation.plan.meta import Meta
+from rankql.core.evaluation.plan.pooling import reads_unshown
 from rankql.core.evaluation.result.means_result import MeansResult
 from rankql.core.evaluation.result.result import Result
 from rankql.core.metrics.macros import MISSING, literal
+from rankql.core.metrics.parse import is_metric, parse_any
 from rankql.core.tables.private import private_connection
 
 
@@ -60,24 +62,38 @@ def combine(
     return Result(meta, columns=first.columns, data_notes=_merge_notes(parts), **fields)
 
 
-def require_same_judgments(results: Mapping[str, Result]) -> list[str]:
-    """Refuse results with different judgments.
+def require_same_judgments(results: Mapping[str, Result], pool: bool | None = None) -> list[str]:
+    """Refuse results with different judgments; ask about other grades of their own, unless pool= is
+    False.
 
-    A note says if judgments are not known: of values and tables with own grades.
+    A note says if grades are not known, as of values.
     """
-    if len(results) < 2 or not any(result.meta.judgments for result in results.values()):
+    judged = [result.meta.judgments for result in results.values()]
+    own = False in judged and any(map(_reads_unshown, results.values()))
+    if len(results) < 2 or pool is False or not (True in judged or own):
         return []
     prints = {name: result.fingerprint() for name, result in results.items()}
     unknown = [name for name in prints if prints[name] is None]
     known = {fingerprint: name for name, fingerprint in prints.items() if fingerprint is not None}
     if len(known) > 1:
+        names = join_words([*map(repr, known.values())])
+        if False in judged:
+            text = f"{names} were measured by different grades, as some have their own. Do they "
+            others = ["pass the runs, so that pool=True makes all grades one set"]
+            raise Question(f"{text}count as they are?", [{"pool": False}], others=others)
         raise RankqlError(
-            f"{join_words([*map(repr, known.values())])} were evaluated with different judgments, "
+            f"{names} were evaluated with different judgments, "
             "so unjudged items count differently. Evaluate them with the same qrels"
         )
     if unknown and known:
         return [f"It is not known whether {join_words(unknown)} had the same judgments"]
     return []
+
+
+def _reads_unshown(result: Result) -> bool:
+    """Does a metric of a result depend on judged items that were not shown?"""
+    metrics = (parse_any(x)[0] for x in result.metrics if is_metric(x))
+    return any(reads_unshown(x, result.conventions) for x in metrics)
 
 
 def combine_systems(results: Mapping[str, Result]) -> Result:

@@ -150,7 +150,7 @@ def _drop_rows(
                 f"{option} leaves nothing: every item of {run_label(system)} is {why}. {remedy}"
             )
         # The item of a table with grades stays judged, and its query is not missing.
-        rest = f" WHERE NOT {dropped}" if inputs.qrels and not inputs.pooled else ""
+        rest = f" WHERE NOT {dropped}" if inputs.qrels else ""
         runs[system] = replace(
             table,
             sql=f"(SELECT * EXCLUDE ({dropped}, {line}) FROM {loaded.sql}{rest})",

@@ -55,6 +55,11 @@ def open_each(systems: Mapping[str, Any], request: Request) -> dict[str, Result 
             of_systems |= found is not None and found.meta.system
             if found is not None and request.metrics is DEFAULT_METRICS:
                 ask_first_ranks(found, name)
+    if any(results.values()) and options.pop("pool", None):
+        raise RankqlError(
+            "pool=True needs the runs, but results are evaluated already. Pass the runs, or "
+            "pool=False to take the results as they are"
+        )
     if not all(results.values()):
         return results
     own = {"con", "system"} if of_systems else {"con"}
@@ -99,8 +104,9 @@ def find_values(request: Request, attributes: Sequence[str]) -> Result | None:
         result = next(iter(results.values()))
         return result.derive(data_notes=[*notes, *result.data_notes])
     combined = combine.combine_systems(results)
-    notes += [*combine.require_same_judgments(results), *combined.data_notes]
-    return combined.derive(data_notes=notes)
+    pool = request.rules.pool
+    notes += [*combine.require_same_judgments(results, pool), *combined.data_notes]
+    return combined.derive(data_notes=notes, pool=pool)
 
 
 def describe_users(results: Mapping[str, Result | None], used: Sequence[str | None]) -> list[str]:

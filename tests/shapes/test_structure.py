@@ -74,6 +74,7 @@ def test_one_table(kind, engines):
     run = log(kind, engines).drop("punkte").with_columns(gekauft=pl.int_range(pl.len()) % 5 == 3)
     system = {"system": "motor"} if engines > 1 else {}
     run = run if engines > 1 else run.drop("motor")
+    system |= {"pool": False} if engines > 1 else {}
     same(run, None, query="thema", item="kachel", pos="platz", rel="gekauft", **system)
 
 

@@ -124,6 +124,9 @@ class Question(RankqlError):
     are answers that cannot be tried, and `hints` are further sentences. `open` are calls in which
     ... stands for a value that the caller knows.
 
+    `meanings` are words beside a call, by what `as_arguments` writes, and `metrics` those for which
+    it matters whose grades count.
+
     ungraded: a table has no grades, and no other table has them. unnamed: the first line of a file
     may be data.
     known: names that would say it; found: those that there are. `columns` lists some of these with
@@ -151,7 +154,7 @@ class Question(RankqlError):
         self.hints, self.otherwise, self.others = [*hints], otherwise, [*others]
         self.known, self.found = [*known], [*found]
         self.ungraded, self.unnamed = ungraded, unnamed
-        self.row = ""
+        self.row, self.meanings, self.metrics = "", dict[str, str](), list[str]()
         self.columns, self.more = list[ListedColumn](), dict[str, list[str]]()
 
     def name_argument(self, name: str, argument: str) -> None:
@@ -167,6 +170,10 @@ class Question(RankqlError):
         blank = [write(x) for x in self.open if "Ellipsis" in repr(x)]
         complete = [write(x) for x in self.open if "Ellipsis" not in repr(x)]
         calls = [*dict.fromkeys(map(write, self.calls))]
+        if self.meanings:
+            words = {write(x): self.meanings.get(as_arguments(x), "") for x in self.calls}
+            width = max(map(len, words), default=0)
+            calls = [f"{x:{width}}    {y}".rstrip() for x, y in words.items()]
         lines = [_sentence(self.text)]
         lines += indent("Pass one of:" if len(calls) > 1 else "Pass:", calls)
         lines += indent(f"{'Or' if calls else 'Pass'} a grade for each value:", blank)

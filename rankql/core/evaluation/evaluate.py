@@ -14,7 +14,7 @@ import polars as pl
 
 from rankql.core.base.column_names import Named
 from rankql.core.base.doors import DOORS, call_extra, find_door
-from rankql.core.base.errors import RankqlError, advise, require, require_package
+from rankql.core.base.errors import Question, RankqlError, advise, require, require_package
 from rankql.core.base.manifest import RECORDING
 from rankql.core.base.writing import (
     PARQUET,
@@ -210,6 +210,10 @@ def evaluate(
     ignore_identical_ids : bool or 'both', optional
         Drop items that have the id of their query, and move the rest up, as BEIR does. 'both'
         takes them out of the judgments too, where queries are judged relevant to themselves.
+    pool : bool, optional
+        Of runs with grades: True takes those of all runs as one set of judgments, as qrels= does
+        with their rows; False measures each run by the grades of its own rows. Asked where systems
+        have other judged items and a metric reads more than the grades of shown rows.
     unjudged_queries : 'skip' or 'count', optional
         Queries of a run without judgments: leave them out, which is the default, or count them as
         queries with nothing relevant, such as users without a purchase. 'count' sets
@@ -325,7 +329,10 @@ def open_evaluation(request: Request, unique: bool = False) -> Iterator[Evaluati
                     list(find_repeated(evaluation, found))
             return evaluation
 
-        evaluation = count_equal_once(session, request, plan)
+        try:
+            evaluation = count_equal_once(session, request, plan)
+        except Question as error:
+            raise _with_means(session, request, error) from None
         with compute.evaluation_errors(evaluation):
             yield evaluation
 
@@ -334,18 +341,50 @@ def evaluate_in_duckdb(request: Request) -> Result:
     """The result of `evaluate` for checked arguments. An error offers the calls that answer it."""
     with open_session(request.con, *request.sources) as session:
         session.mentioned, session.defers = _mentioned(request), True
-
-        def compute_values(request: Request) -> Result:
-            evaluation = make_plan(session, request)
-            with compute.evaluation_errors(evaluation):
-                return _evaluate(evaluation, request)
-
         try:
-            return count_equal_once(session, request, compute_values)
+            return _compute_values(session, request)
         except RankqlError as error:
+            if (asked := _with_means(session, request, error)) is not error:
+                raise asked from None
             raise call_extra(
                 "answer", session, request, error, _read_with_value
             ) from error.__cause__
+
+
+def _compute_values(session: Session, request: Request) -> Result:
+    """The result of a request whose tables are open."""
+
+    def compute_values(request: Request) -> Result:
+        evaluation = make_plan(session, request)
+        with compute.evaluation_errors(evaluation):
+            return _evaluate(evaluation, request)
+
+    return count_equal_once(session, request, compute_values)
+
+
+def _with_means(session: Session, request: Request, error: RankqlError) -> RankqlError:
+    """The error; the question whose grades count has the means under both answers."""
+    if not (isinstance(error, Question) and error.metrics):
+        return error
+    from rankql.core.evaluation.plan.pooling import with_means  # for several systems alone
+
+    def read_means(pool: bool) -> dict[str, dict[str, float | None]]:
+        noted, rules = len(session.notes), replace(request.rules, pool=pool)
+        again = replace(request, rules=rules, interval=None, output=None)
+        if session.opened is not None:  # which may have been read in one pass
+            runs, tables = session.opened
+            run: Any = runs[None] if [*runs] == [None] else runs
+            others: dict[str, Any] = {x: tables[x] for x in ("attributes", "train")}
+            again = replace(again, run=run, **others)
+        try:
+            summary = _compute_values(session, again).summary
+        finally:
+            del session.notes[noted:]
+        rows = summary.unique(["system", "metric"], keep="first", maintain_order=True)
+        means = rows.select("system", "metric", "mean").rows()
+        return {x: {m: y for name, m, y in means if name == x} for x, _, _ in means}
+
+    return with_means(error, read_means)
 
 
 def _read_with_value(session: Session, request: Request) -> Inputs | None:

@@ -51,6 +51,7 @@ RELEVANCE = (
     ),
     MetricRecord(
         function="dcg",
+        unshown="nothing",
         name="DCG",
         ir_measures={"dcg_burges@": {"gain": "exp2"}},
         lowest=None,
@@ -64,6 +65,7 @@ RELEVANCE = (
     MetricRecord(function="idcg", name="IDCG", better="neither", highest=None, sums_gains=True),
     MetricRecord(
         function="cg",
+        unshown="nothing",
         name="CG",
         lowest=None,
         highest=None,
@@ -86,6 +88,7 @@ RELEVANCE = (
     ),
     _of_relevant(
         function="rr",
+        unshown="presence",
         name="RR",
         aliases=("MRR", "reciprocal_rank", "RecipRank"),
         trec_eval={"recip_rank": {}},
@@ -96,6 +99,7 @@ RELEVANCE = (
     ),
     MetricRecord(
         function="precision_at",
+        unshown="nothing",
         name="P",
         aliases=("Precision",),
         trec_eval={
@@ -138,6 +142,7 @@ RELEVANCE = (
     ),
     _of_relevant(
         function="hit_at",
+        unshown="presence",
         name="Success",
         aliases=("Hit", "HR", "HitRate", "HitRatio", "Accuracy", "recall_any"),
         trec_eval={"success_": {}},
@@ -188,6 +193,7 @@ RELEVANCE = (
     _of_relevant(function="bpref", own=(NO_CUTOFF,), name="Bpref", rows="judged"),
     MetricRecord(
         function="judged_at",
+        unshown="nothing",
         name="Judged",
         better="neither",
         rows="judged",
@@ -201,6 +207,7 @@ RELEVANCE = (
     ),
     MetricRecord(
         function="err",
+        unshown="presence",
         name="ERR",
         aliases=("expected_reciprocal_rank",),
         own=(CONTINUATION,),
@@ -217,6 +224,7 @@ RELEVANCE = (
     ),
     MetricRecord(
         function="rbp",
+        unshown="nothing",
         name="RBP",
         own=(GRADED,),
         explanation=ExplanationSql(
@@ -227,6 +235,7 @@ RELEVANCE = (
     ),
     MetricRecord(
         function="rbp_residual",
+        unshown="nothing",
         name="RBPres",
         aliases=("rbp_resid",),
         better="lower",
@@ -246,6 +255,7 @@ RELEVANCE = (
     _of_relevant(
         function="false_abstention",
         own=(NO_CUTOFF,),
+        unshown="presence",
         name="FalseAbstention",
         better="lower",
         counts_retrieved=True,
@@ -253,6 +263,7 @@ RELEVANCE = (
     ),
     MetricRecord(
         function="forbidden_at",
+        unshown="presence",
         name="Forbidden",
         aliases=("leak", "leak_rate"),
         better="lower",
@@ -263,6 +274,7 @@ RELEVANCE = (
     ),
     _of_relevant(
         function="arhr",
+        unshown="presence",
         name="ARHR",
         highest=None,
         explanation=ExplanationSql("1 / {place}", "gain 1 if relevant, weight 1 / pos"),
@@ -274,6 +286,7 @@ _count = partial(MetricRecord, highest=None, weight="1", overall="sum")
 COUNTS = (
     _count(
         function="num_ret",
+        unshown="nothing",
         name="NumRet",
         trec_eval={"num_ret": {}},
         better="neither",
@@ -286,13 +299,16 @@ COUNTS = (
         trec_eval={"num_rel": {}},
         better="neither",
     ),
-    _count(function="num_rel_ret", name="NumRelRet", trec_eval={"num_rel_ret": {}}),
+    _count(
+        function="num_rel_ret", unshown="nothing", name="NumRelRet", trec_eval={"num_rel_ret": {}}
+    ),
 )
 
 # Metrics of the order of all items, and of the scores themselves.
 ORDER = (
     MetricRecord(
         function="auc",
+        unshown="nothing",
         own=(NO_CUTOFF,),
         name="AUC",
         aliases=("ROC_AUC", "AUROC"),
@@ -304,6 +320,7 @@ ORDER = (
     MetricRecord(function="rbo", undefined="a ranking is empty", not_native=SEVERAL_RANKINGS),
     MetricRecord(
         function="kendall_tau_b",
+        unshown="nothing",
         not_native=PAIRS_OF_ITEMS,
         name="TauB",
         lowest=-1,
@@ -318,6 +335,7 @@ ORDER = (
     ),
     MetricRecord(
         function="kendall_tau_distance",
+        unshown="nothing",
         not_native=PAIRS_OF_ITEMS,
         name="TauDistance",
         better="lower",
@@ -329,6 +347,7 @@ ORDER = (
 
 _of_rating = partial(
     MetricRecord,
+    unshown="nothing",
     better="lower",
     highest=None,
     undefined="no row has grade and score",

@@ -177,6 +177,7 @@ Level = Literal["ranking", "list", "rankings", "catalogue"]
 Better = Literal["higher", "lower", "neither"]
 # The rows that a value depends on: those with gain, all judged ones, or unjudged ones too.
 Rows = Literal["gain", "judged", "all"]
+Unshown = Literal["grades", "presence", "nothing"]
 
 
 @dataclass(frozen=True)
@@ -225,6 +226,9 @@ class MetricRecord:
     halves_ties: bool = False
     # It reads only whether items are judged.
     reads_judged: bool = False
+    # What it reads of judged items that are not shown: their grades; or whether one is relevant,
+    # without which it is undefined; or nothing.
+    unshown: Unshown = "grades"
     # A grade below 0 means that the item is in the sample, but not judged.
     reads_sample: bool = False
     # A grade below 0 means that the item must not be shown, whatever other metrics make of it.
@@ -357,6 +361,8 @@ class Metric:
     # The name that it was asked for by; of an expression, its name.
     label: str = ""
     expression: str = ""
+    # Does an expression read only the rows that a run shows, and no others that are judged?
+    of_run: bool = False
     # Of a metric of shown items, which has no record: that of its function.
     shown: MetricRecord | None = None
     # Of a metric of spans, which is an expression too.
@@ -472,6 +478,16 @@ class Metric:
         }.get(self.value("denominator", conventions), "")
         weight = self.record.weight.replace("{size}", size)
         return weight.format(k=k, threshold=self.threshold(conventions), pos=place)
+
+    def unshown(self, conventions: Mapping[str, Any]) -> Unshown:
+        """What the value depends on of judged items that are not shown."""
+        if self.record is None or self.value("ideal", conventions) == "retrieved":
+            return "nothing"
+        denominator = self.value("denominator", conventions)
+        if denominator == "min":
+            return "grades"
+        counts_shown = denominator in ("k", "found") and self.record.unshown == "grades"
+        return "presence" if counts_shown else self.record.unshown
 
     def rows(self, conventions: Mapping[str, Any]) -> Rows:
         """The rows that the value depends on."""

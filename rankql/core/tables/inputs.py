@@ -81,10 +81,6 @@ class Inputs:
     min_score: Any = None
     # The first run without scores, if others have only scores: each is ranked by what it has.
     unscored: str = ""
-    # The judgments are the grades of all runs. A run lacks no query of others, and systems without
-    # a grade have no values.
-    pooled: bool = False
-    ungraded: Sequence[str] = ()
     # Do the judgments have a column `subtopics`, which metrics read?
     subtopics: bool = False
     # The judgments that metrics of forbidden items read, if forbidden= names these items.

@@ -210,7 +210,7 @@ class Reader:
     def _create(self, label: str, sql: str) -> tuple[str, str, int]:
         """The name of a new temporary table of a query, the statement, and the number of rows."""
         name = self._free_name(label)
-        statement = f"CREATE TEMP TABLE {quote(name)} AS {sql}"
+        statement = f"CREATE OR REPLACE TEMP TABLE {quote(name)} AS {sql}"
         rows = self.value(statement)
         self._names.add(name)
         return name, statement, rows

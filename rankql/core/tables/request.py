@@ -53,6 +53,7 @@ class RowOptions(Columns, total=False):
     collapse: str | None
     positions: Literal["renumber", "keep"] | None
     ignore_identical_ids: bool | Literal["both"] | None
+    pool: bool | None
 
 
 class ReadingOptions(RowOptions, total=False):
@@ -99,6 +100,8 @@ class RankingRules:
     # "both": of the judgments too.
     ignore_identical_ids: bool | Literal["both"] | None = None
     forbidden: str | None = None
+    # Are the grades of all runs one set of judgments? None: asked where metrics need to know.
+    pool: bool | None = None
     # "any": relevant ids are lists of lists, and one of each inner list suffices.
     groups: str | None = None
     # "count": queries of a run without judgments are judged, with nothing relevant.
@@ -113,6 +116,8 @@ class RankingRules:
     def __post_init__(self) -> None:
         flag = isinstance(self.descending, bool | None)
         require(flag, f"descending must be True or False, not {self.descending!r}")
+        pools = isinstance(self.pool, bool | None)
+        require(pools, f"pool must be True or False, not {self.pool!r}")
         known = self.order in (None, "rows", "list")
         require(known, f"order must be 'rows', 'list' or None, not {self.order!r}")
         value = self.ignore_identical_ids
@@ -149,7 +154,8 @@ class RankingRules:
             call_extra("require spans", options, function)
         require_known_options(options, function, kind)
         names = ("system", "descending", "order", "collapse", "positions", "ignore_identical_ids",
-                 "forbidden", "groups", "unjudged_queries", "none_judged", "span")  # fmt: skip
+                 "forbidden", "pool", "groups", "unjudged_queries", "none_judged",
+                 "span")  # fmt: skip
         conventions = choose(options)
         if options.get("unjudged_queries") == "count":
             undefined = conventions.undefined

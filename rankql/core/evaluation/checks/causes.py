@@ -171,7 +171,7 @@ class Causes:
     def spelled(self) -> bool:
         """May ids be spelled differently in run and judgments?"""
         session, inputs = self.reduction.evaluation.session, self.reduction.inputs
-        if inputs.qrels is None or inputs.pooled or not inputs.has_text_items:
+        if inputs.qrels is None or not inputs.has_text_items:
             return False
         tables = [table for table in inputs.tables if "item" in table.roles]
         frames = [(session.frames.get(x.sql), x.roles["item"]) for x in tables]

@@ -117,10 +117,10 @@ def read_counters(reduction: Reduction) -> Counters:
     # If all judged items are NULL, as those below 0, the items are compared.
     items = [
         ItemMatch(x["system"], x["items"], x["judged_items"] or 1, x["common"])
-        for x in rows if x["judged_queries"] and x["system"] not in inputs.ungraded
+        for x in rows if x["judged_queries"]
     ]  # fmt: skip
     return Counters(
-        inputs.left_out if alone or inputs.pooled else queries,
+        inputs.left_out if alone else queries,
         [] if unranked else ranked,
         items,
         bool(nan),

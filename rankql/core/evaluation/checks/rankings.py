@@ -17,7 +17,7 @@ from rankql.core.evaluation.checks.counters import format_examples
 from rankql.core.evaluation.checks.duplicates import find_repeated
 from rankql.core.evaluation.checks.record import Check, Evidence, Facts
 from rankql.core.evaluation.plan.columns import validate_numbers
-from rankql.core.evaluation.plan.plan import NO_GRADES
+from rankql.core.evaluation.plan.meta import NO_GRADES
 from rankql.core.evaluation.query.ties import WITHOUT_GRADES
 from rankql.core.metrics.macros import literal
 from rankql.core.metrics.metric_record import reads_grades
@@ -95,7 +95,7 @@ def _unjudged(evidence: Evidence) -> Iterable[Facts]:
     runs = [each for each in evidence.counters.queries if each.judged]
     known = [*dict.fromkeys(query for each in runs for query in each.unjudged or ())]
     most = max((each.queries - each.judged for each in runs), default=0)
-    own = not inputs.qrels or inputs.pooled
+    own = not inputs.qrels
     fixed = option or own or any(x.spans for x in evidence.evaluation.computed)
     of_runs = {
         "lacking": max((1 - x.judged / x.queries for x in runs), default=0.0),

@@ -10,7 +10,7 @@ import polars as pl
 
 from rankql.core.base.column_names import EVENTS, ROLES, TIMES, USERS, core_of, find_name, is_called
 from rankql.core.base.doors import DOORS, Door
-from rankql.core.base.text import Note, format_shares, join_words
+from rankql.core.base.text import format_shares, join_words
 from rankql.core.evaluation.checks import attributes
 from rankql.core.evaluation.checks.counters import describe_chunk, format_examples
 from rankql.core.evaluation.checks.record import Check, Evidence, Facts
@@ -176,8 +176,7 @@ def _retrieved_only(evidence: Evidence) -> Iterable[Facts]:
     ranked = evidence.counters.ranked
     cut = max((x.longest for x in ranked), default=0)
     full = sum(x.placed for x in ranked) == sum(x.rows for x in ranked) == cut * rankings > rankings
-    apart = any(Note.of(x).kind == meta.APART for x in evaluation.session.notes)
-    if full and (apart or not inputs.many):
+    if full and not inputs.many:
         yield facts | {"place": "score", "call": "pass judgments: qrels="}
 
 

@@ -44,6 +44,8 @@ class Meta:
     higher_is_better: dict[str, bool | None] = field(default_factory=dict)
     # Whether the judgments were a table of their own; None: not known.
     judgments: bool | None = None
+    # Of runs with grades of their own: those of all count, or of each alone; None: not said.
+    pool: bool | None = None
     # The rows, columns and hashes of each table that was read, if they are known; those of files of
     # older versions are the grades of the judgments alone.
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -68,8 +70,12 @@ class Meta:
 
     @property
     def fingerprint(self) -> str | None:
-        """The sum of the hashes of the judgments, in any order."""
-        return self.tables.get("qrels", {}).get("grades") if self.judgments else None
+        """The sum of the hashes of the judgments, or of one run's own grades, in any order."""
+        if self.judgments is None or (self.system and not self.judgments):
+            return None
+        label = "qrels" if self.judgments else "run"
+        prints = [x.get("grades") for name, x in self.tables.items() if name[: len(label)] == label]
+        return prints[0] if len(prints) == 1 else None
 
     def lacks(self, system: str, part: str) -> bool:
         """Has a system no run of the collection of a slice, or of one of all collections?"""
@@ -89,6 +95,12 @@ class Meta:
         return cls(**{name: value for name, value in values.items() if name in known})
 
 
+def describe_pool(meta: Meta) -> str:
+    """The end of a verdict on runs with grades of their own: whose count, if it was said."""
+    of_own = "; each run is measured by the grades of its own rows"
+    return "" if meta.pool is None else "; the grades of all runs count" if meta.pool else of_own
+
+
 def average_slices(meta: Meta) -> Meta:
     """The same with the mean of the slices' means. Refuses what has none."""
     require(
@@ -106,9 +118,7 @@ def average_slices(meta: Meta) -> Meta:
     return replace(meta, mean="slices")
 
 
-# The kinds of the note on grades that several runs have: pooled, or not. The second is a
-# warning if systems show other items in most queries, and share no relevant one.
-POOLED, APART = "grades-pooled", "grades-apart"
+NO_GRADES = "No item has a grade: there are no judgments, or every grade is NULL"
 # The slice with the mean of the slices' means.
 MEAN_OF_SLICES = "mean of slices"
 # The queries that a mean leaves out: all that are missing, or those that are undefined too.

@@ -18,6 +18,7 @@ from rankql.core.base.errors import Question, RankqlError, require
 from rankql.core.base.text import format_queries
 from rankql.core.evaluation.plan.columns import validate_columns
 from rankql.core.evaluation.plan.evaluation import Evaluation
+from rankql.core.evaluation.plan.meta import NO_GRADES
 from rankql.core.evaluation.query.readable import require_compatible
 from rankql.core.evaluation.query.ties import resolve_ties
 from rankql.core.metrics.conventions import PROFILES, Conventions
@@ -36,8 +37,6 @@ from rankql.core.tables.session import Session, duckdb_errors
 from rankql.core.tables.sql_expressions import number_type, require_scalar
 from rankql.core.tables.tables import Table, mentioned, require_column
 
-NO_GRADES = "No item has a grade: there are no judgments, or every grade is NULL"
-
 
 def make_plan(session: Session, request: Request) -> Evaluation:
     """Read the inputs, and resolve conventions and metrics."""
@@ -46,7 +45,9 @@ def make_plan(session: Session, request: Request) -> Evaluation:
     metrics = [*map(of_groups, metrics)] if grouped else metrics
     if request.rules.span is not None or any(metric.spans for metric in metrics):
         call_extra("require metrics", request, metrics)
-    inputs = read_rankings(session, request, reads_grades(metrics))
+    inputs = read_rankings(session, request, reads_grades(metrics), metrics=metrics)
+    if request.rules.pool:
+        metrics = [replace(x, of_run=x.known is None) for x in metrics]
     validate_columns(inputs, counted=True)
     if inputs.beyond.catalogue is not None or request.seen or any(m.shown for m in metrics):
         call_extra("require sources", inputs, metrics, request.seen)
@@ -69,7 +70,11 @@ def make_plan(session: Session, request: Request) -> Evaluation:
 
 
 def read_rankings(
-    session: Session, request: Request, graded: bool = True, keeps_unjudged: bool = False
+    session: Session,
+    request: Request,
+    graded: bool = True,
+    keeps_unjudged: bool = False,
+    metrics: Sequence[Metric] | None = None,
 ) -> Inputs:
     """The inputs without unjudged queries, with documents instead of chunks if the caller says so.
 
@@ -95,17 +100,17 @@ def read_rankings(
         inputs, collapsible=not keeps_unjudged, unjudged_queries=option,
         none_judged=rules.none_judged,
     )  # fmt: skip
-    if inputs.qrels is None and not keeps_unjudged:
+    if inputs.qrels is None and not rules.pool and not keeps_unjudged:
         inputs, left_out = leave_out_unjudged(session, inputs)
         require(all(each.judged for each in left_out), NO_GRADES)
         inputs = replace(inputs, left_out=left_out)
-    if inputs.qrels is None and (inputs.system is not None or len(inputs.runs) > 1):
-        from rankql.core.evaluation.plan.pooling import pool_grades  # for several systems alone
-
-        inputs = pool_grades(session, inputs, rules)
     for door in DOORS["rankings"]:
         if door.applies(inputs, request):
             inputs = door.load()(session, inputs, request)
+    if rules.pool is not None or inputs.system is not None or len(inputs.runs) > 1:
+        from rankql.core.evaluation.plan.pooling import pool_grades  # for several systems alone
+
+        inputs = pool_grades(session, inputs, rules, metrics)
     return inputs
 
 

@@ -1,100 +1,168 @@
-"""Grades that several runs have: one set of judgments, if the data show that they are.
+"""Whose grades count where several runs have grades of their own: those of all, or of each alone.
 
-They are if systems show some relevant item for one query, and no item that they share has two
-grades in a query. The judged items of all systems then count for each, as if they were passed as
-qrels. Elsewhere, as with clicks or ids of each system's own, each is measured against what it shows
-itself. A note says which, unless the systems of each query show the same judged items.
+`pool=True` makes the grades of all runs one set of judgments, as if their rows were passed as
+qrels. `pool=False` measures each run by the grades of its own rows. Without pool=, it is asked
+where it may change a value: a metric reads more than the grades of shown rows, and the judged items
+of two systems differ in a query that both have.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
+from typing import Any
 
-from rankql.core.base.errors import RankqlError
-from rankql.core.base.text import Note, format_count, has_or_have, join_words
+from rankql.core.base.errors import Question, RankqlError, advise, as_arguments, require
+from rankql.core.base.text import format_count, has_or_have, join_words
 from rankql.core.evaluation.plan.columns import validate_numbers
-from rankql.core.evaluation.plan.meta import APART, POOLED
-from rankql.core.metrics.conventions import PROFILES
-from rankql.core.metrics.macros import INTERNAL_PREFIX, literal, quote
+from rankql.core.evaluation.plan.meta import NO_GRADES
+from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
+from rankql.core.metrics.metric_record import Metric
+from rankql.core.metrics.parse import rule
 from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.request import RankingRules
 from rankql.core.tables.session import Session
+from rankql.core.tables.tables import Table, quote_name
 
-# Of the queries of several systems with grades: those of which they show different judged items,
-# all, and the rankings without a relevant item where another has one. The systems without a grade.
-_SHOWN = """WITH rankings AS MATERIALIZED (
-        SELECT system, query, count(rel) AS judged, count_if(rel > 0) AS relevant,
-               bit_xor(CASE WHEN rel IS NOT NULL THEN hash(item) ELSE 0 END) AS items
-        FROM {rows} GROUP BY system, query),
-    graded AS (SELECT system FROM rankings GROUP BY system HAVING sum(judged) > 0),
-    queries AS (
-        SELECT min(items) < max(items) AS differ,
-               CASE WHEN sum(relevant) > 0 THEN count_if(relevant = 0) END AS lacking
-        FROM rankings SEMI JOIN graded USING (system) GROUP BY query HAVING count(*) > 1)
-    SELECT count_if(differ), count(*), coalesce(sum(lacking), 0)::BIGINT,
-           (SELECT list(DISTINCT system) FROM rankings ANTI JOIN graded USING (system))
-    FROM queries"""
-# The judged items, the lowest grade of each, whether systems share it, and in how many it is NULL.
+# The queries in which the judged items of two systems differ: by their hashes, of which repeated
+# items change the sum, and among these by the items.
+_DIFFER = """WITH rows AS NOT MATERIALIZED {rows},
+    sums AS (SELECT system, query, coalesce(sum(hash(item)) FILTER (rel IS NOT NULL), 0) AS items
+             FROM rows GROUP BY system, query),
+    likely AS MATERIALIZED (SELECT query, count(*) AS systems FROM sums GROUP BY query
+                            HAVING min(items) < max(items)),
+    judged AS (SELECT query, item, count(DISTINCT system) AS n FROM rows SEMI JOIN likely
+               USING (query) WHERE rel IS NOT NULL GROUP BY query, item)
+    SELECT count(*) > 0 FROM judged JOIN likely USING (query) WHERE n < systems"""
+# The judged items, the lowest grade of each, and how many rows of it have none.
 _POOL = """(SELECT query AS {query}, item AS {item}, max(rel) AS {rel}, min(rel) AS {low},
-           min(hash(system)) < max(hash(system)) AS {shared}, count(*) - count(rel) AS {null}
-    FROM {rows} {graded} GROUP BY query, item HAVING count(rel) > 0)"""
-# Of the items that systems share: all, and the relevant ones. Of all: those with two grades, beyond
-# the rounding of floats, with one of them; those of one system; and the NULLs.
+           count(*) - count(rel) AS {null}
+    FROM {rows} GROUP BY query, item HAVING count(rel) > 0)"""
+# All items, those with two grades, beyond the rounding of floats, three of these, and rows of NULL.
 _TWO = "{rel} - {low} > 1e-6 * greatest(abs({rel}), abs({low}))"
-_FACTS = f"""count_if({{shared}}), count_if({{shared}} AND {{rel}} > 0), count_if({_TWO}),
-    min(({{query}}, {{low}}::DOUBLE, {{rel}}::DOUBLE)) FILTER ({_TWO}), count_if(NOT {{shared}}),
+_FACTS = f"""count(*), count_if({_TWO}),
+    min(({{query}}, {{item}}, {{low}}::DOUBLE, {{rel}}::DOUBLE), 3) FILTER ({_TWO}),
     coalesce(sum({{null}}), 0)::BIGINT"""
-ALONE = "each system is measured against the items that it shows itself"
-REMEDY = "To count those of all systems, pass judgments: qrels="
+# What each answer means, and of how many systems the question shows the values.
+_ASKED = "Several systems have grades of their own. Which count?"
+_MEANINGS = {True: "all grades are one set of judgments ",
+             False: "each run is measured by its own rows"}  # fmt: skip
+_SHOWN = 3
+# By system, the mean of each metric.
+Means = Mapping[str, Mapping[str, float | None]]
 
 
-def pool_grades(session: Session, inputs: Inputs, rules: RankingRules) -> Inputs:
-    """The inputs with the grades of all systems as judgments, if they are, and a note."""
-    runs, own = inputs.runs, PROFILES[rules.conventions.profile.partition(",")[0]]
-    several = (inputs.system is not None or len(runs) > 1) and inputs.every("rel")
-    if inputs.qrels or not (several and session.reads_values) or own.ideal == "retrieved":
-        return inputs
-    if rules.groups or rules.span or inputs.numbered or not inputs.every("item"):
-        return inputs
-    whole, rows = all(table.integer("rel") for table in runs.values()), list[str]()
-    for name, table in runs.items():
+def with_means(question: Question, read: Callable[[bool], Means]) -> Question:
+    """The question with the first metric whose mean differs, of at most three systems.
+
+    read: the means under pool=. An answer that fails is in words.
+    """
+    asked, means, others = copy(question), dict[bool, Means](), list[str]()
+    for pool in (x["pool"] for x in question.calls):
         try:
-            fields = inputs.fields(table, name)
-            validate_numbers(table, ("rel",))
-        except RankqlError:
-            return inputs  # for whoever reads it
-        fields |= {"rel": table.integer("rel") or ""} if whole else {}
-        columns = (f"{fields[x]} AS {x}" for x in ("system", "query", "item", "rel"))
-        rows.append(f"SELECT {', '.join(columns)} FROM {table.sql}")
-    every = f"({' UNION ALL '.join(rows)})"
-    differ, queries, lacking, ungraded = session.row(_SHOWN.format(rows=every))
-    if not differ:
+            means[pool] = read(pool)
+        except RankqlError as error:
+            others.append(error.text)
+    systems = [*dict.fromkeys(name for each in means.values() for name in each)]
+
+    def differing(metric: str) -> list[str]:
+        values = [[_show(each, x, metric) for each in means.values()] for x in systems]
+        return [x for x, y in zip(systems, values, strict=True) if len({*y}) > 1]
+
+    metric = next(filter(differing, question.metrics), question.metrics[0])
+    shown = [*dict.fromkeys([*differing(metric), *systems])][:_SHOWN]
+    names = join_words(systems) if len(systems) <= _SHOWN else f"{len(systems)} systems"
+    asked.text = f"{names} have grades of their own. Which count for {metric}?"
+    asked.calls, asked.others = [{"pool": x} for x in means], others
+    for pool, each in means.items():
+        values = ", ".join(f"{x} {_show(each, x, metric)}" for x in systems if x in shown)
+        asked.meanings[as_arguments({"pool": pool})] = f"{_MEANINGS[pool]}  {values}"
+    return asked
+
+
+def _show(means: Means, system: str, metric: str) -> str:
+    """A mean, as the question has it."""
+    value = means.get(system, {}).get(metric)
+    return "undefined" if value is None else f"{value:.4f}"
+
+
+def pool_grades(
+    session: Session, inputs: Inputs, rules: RankingRules, metrics: Sequence[Metric] | None
+) -> Inputs:
+    """The inputs, with the grades of all runs as judgments under pool=True.
+
+    metrics: None if nothing is computed, so that nothing is asked.
+    """
+    several = inputs.system is not None or len(inputs.runs) > 1
+    if inputs.qrels is not None or not inputs.every("rel"):
+        require(rules.pool is None, "pool= is for grades inside the runs. Leave it out")
         return inputs
-    roles = {x: next(iter(runs.values())).roles[x] for x in ("query", "item", "rel")}
-    names = {x: quote(f"{INTERNAL_PREFIX}{x}") for x in ("low", "shared", "null")}
+    known = not inputs.numbered and inputs.every("item")
+    message = "pool=True needs ids that say which items are the same. Pass item=, or pool=False"
+    require(known or not rules.pool, message)
+    asks = rules.pool is None and several and known and session.reads_values
+    conventions = vars(rules.conventions)
+    reading = [x.name for x in metrics or () if asks and reads_unshown(x, conventions)]
+    if not (rules.pool or reading or (asks and metrics is None)):
+        return inputs
+    every = _read_rows(inputs)
+    if not rules.pool:
+        if not session.value(_DIFFER.format(rows=every)):
+            return inputs
+        if metrics is None:
+            what = "systems have other judged items, so evaluate asks which count"
+            session.note("Grades", f"{what}: pass pool=")
+            return inputs
+    roles = {x: next(iter(inputs.runs.values())).roles[x] for x in ("query", "item", "rel")}
+    names = {x: quote(f"{INTERNAL_PREFIX}{x}") for x in ("low", "null")}
     names |= {role: quote(name) for role, name in roles.items()}
-    graded = f"WHERE list_contains({literal(ungraded)}, system) IS NOT TRUE" if ungraded else ""
-    sql = _POOL.format(rows=every, graded=graded, **names)
-    pool = session.load("qrels", sql, text=False, roles=roles)
-    shared, relevant, two, example, alone, nulls = pool.row(_FACTS.format(**names))
-    if two or not relevant:
+    pool = session.load("qrels", _POOL.format(rows=every, **names), text=False, roles=roles)
+    documents = rules.collapse is not None  # which have the highest grade of their chunks
+    items, two, examples, nulls = pool.row(_FACTS.format(**names))
+    require(bool(items), NO_GRADES)
+    if not rules.pool:
         session.drop(pool)
-        why = f"no relevant item is shown by two systems, so {ALONE}"
-        if two:
-            query, low, high = example.values() if isinstance(example, dict) else example
-            why = f"{ALONE}: the same item has grades {low:.7g} and {high:.7g} in query {query!r},"
-            why += f" and so {has_or_have(two)} {two:,} of {format_count(shared, 'shared item')}"
-        level = "warning" if not two and differ > queries / 2 else "note"
-        session.notes.append(Note(f"{why}. {REMEDY}", heading="Grades", kind=APART, level=level))
-        return inputs
-    words = "pooled, because systems share relevant items: "
-    words += f"{format_count(alone, 'judged item')} of one system alone count for each"
-    if lacking:
-        words += f", and {format_count(lacking, 'ranking')} without a relevant item became defined"
+        first = not ((two and not documents) or nulls)
+        question = Question(_ASKED, [{"pool": x} for x in (first, not first)])
+        question.metrics = reading
+        raise question
+    if two and not documents:
+        raise _two_grades(two, examples, roles["rel"])
     if nulls:
-        words += f". {format_count(nulls, 'item')} without a grade have that of another system"
-    if ungraded:
-        words += f". {join_words(ungraded)} {has_or_have(len(ungraded))} no grade, and no value"
-    session.note("Grades", f"{words}. For each system alone, evaluate its rows", POOLED)
-    ranked = {name: table.without("rel") for name, table in runs.items()}
-    return replace(inputs, runs=ranked, qrels=pool, pooled=True, ungraded=ungraded or ())
+        count = format_count(nulls, "row")
+        session.note("Grades", f"{count} without a grade {has_or_have(nulls)} that of another row")
+    return _with_pool(inputs, pool)
+
+
+def reads_unshown(metric: Metric, conventions: Mapping[str, Any]) -> bool:
+    """Does the value depend on judged items that are not shown?"""
+    counted = rule(conventions, "undefined", metric.name) == "zero"
+    return metric.unshown(conventions) not in ("nothing", "presence" if counted else "nothing")
+
+
+def _read_rows(inputs: Inputs) -> str:
+    """The system, query, item and grade of the rows of all runs, as SQL."""
+    whole, rows = all(table.integer("rel") for table in inputs.runs.values()), list[str]()
+    for name, table in inputs.runs.items():
+        validate_numbers(table, ("rel",))
+        fields = inputs.fields(table, name)
+        fields |= {"rel": table.integer("rel") or ""} if whole else {}
+        columns = (f"{fields[x]} AS {x}" for x in ("system", "query", "item", "rel") if x in fields)
+        rows.append(f"SELECT {', '.join(columns)} FROM {table.sql}")
+    return f"({' UNION ALL '.join(rows)})"
+
+
+def _with_pool(inputs: Inputs, pool: Table) -> Inputs:
+    """The inputs with judgments. A system without a relevant item has 0, and is no error."""
+    ranked = {name: table.without("rel") for name, table in inputs.runs.items()}
+    return replace(inputs, runs=ranked, qrels=pool, none_judged="zero")
+
+
+def _two_grades(count: int, examples: Iterable[Any], rel: str) -> RankqlError:
+    """The error about items that have two grades in a query."""
+    rows = [[*(x.values() if isinstance(x, Mapping) else x)] for x in examples]
+    some = ", ".join(f"{i!r} in query {q!r}: {a:.7g} and {b:.7g}" for q, i, a, b in rows)
+    have = f"{format_count(count, 'item')} with two grades in a query ({some})"
+    text = f"pool=True: {have}. Pass the same rows as qrels= too, with "
+    return RankqlError(advise(text, {"rel": f"max({quote_name(rel)})"}))

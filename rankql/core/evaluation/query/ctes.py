@@ -186,8 +186,7 @@ def _query_ctes(inputs: Inputs, cuts: str = "") -> dict[str, str]:
     joined = attributes_by_query(inputs, "qrels")
     joined += "\n    CROSS JOIN systems" if inputs.many else ""
     distinct = f"SELECT DISTINCT {keys}, true AS retrieved FROM {rankings}"
-    side = "INNER" if inputs.pooled else "LEFT"
-    joined += f"\n    {side} JOIN ({distinct}) USING ({keys})"
+    joined += f"\n    LEFT JOIN ({distinct}) USING ({keys})"
     for cte in ("run", "attributes"):
         if inputs.attributes_in(cte):
             joined += f"\n    LEFT JOIN {attributes_by_query(inputs, cte)} USING (query)"

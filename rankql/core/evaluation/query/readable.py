@@ -19,7 +19,7 @@ from rankql.core.evaluation.query.ties import require_extreme, require_positions
 from rankql.core.metrics.all_metrics import CATALOGUE_METRICS
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.macros import INTERNAL_PREFIX, MISSING, literal, quote
-from rankql.core.metrics.metric_record import IS_RELEVANT, RELEVANT, Metric, Rows, reads_grades
+from rankql.core.metrics.metric_record import IS_RELEVANT, RELEVANT, Metric, Rows
 from rankql.core.tables.inputs import Inputs
 
 
@@ -50,10 +50,6 @@ def write_query(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventi
     if conventions.undefined == "drop":
         relevant = RELEVANT.format(threshold=conventions.threshold)
         calls = {name: f"CASE WHEN {relevant} > 0 THEN {x} END" for name, x in calls.items()}
-    if inputs.ungraded:
-        known = f"NOT list_contains({literal([*inputs.ungraded])}, any_value(system))"
-        reading = (m.name for m in metrics if reads_grades([m]))
-        calls |= {name: f"CASE WHEN {known} THEN {calls[name]} END" for name in reading}
     steps = ctes.source_ctes(inputs, conventions)
     steps |= ctes.ranking_ctes(inputs, metrics, conventions, rows)
     if INTERNAL_PREFIX in (expressions := " ".join(metric.expression for metric in metrics)):
@@ -106,7 +102,7 @@ def _cut_own_metrics(
     for k in dict.fromkeys(metric.k for metric in cut):
         some = [metric for metric in cut if metric.k == k]
         fields = [inputs.keys, *(f"{own_metric(m)} AS {cut_column(m)}" for m in some)]
-        name = f"{INTERNAL_PREFIX}cut_{k}"
+        name = f"{INTERNAL_PREFIX}cut{'' if k is None else f'_{k}'}"
         steps[name] = ctes.select_from(source, fields, f"{ctes.within(k)} GROUP BY {inputs.keys}")
         names.append(name)
     first, *others = names if alone else [rows, *names]
@@ -123,7 +119,7 @@ def unique_columns(
     Judgments come first. reduced: the reduction has looked at positions.
     """
     columns = []
-    if inputs.qrels is not None and not inputs.pooled:
+    if inputs.qrels is not None:
         ranked = ctes.ranks_before_join(inputs, conventions)
         gain = ranked and ctes.rows_needed(metrics, conventions) == "gain"
         columns.append(("qrels", "item", "max(rel) > 0" if gain else ""))
@@ -260,7 +256,8 @@ def own_metric(metric: Metric) -> str:
 
 def is_cut(metric: Metric) -> bool:
     """Is it a metric of the user that a CTE of its own computes?"""
-    own = metric.record is None and (metric.k is not None or metric.shown is not None)
+    cut = metric.k is not None or metric.shown is not None or metric.of_run
+    own = metric.record is None and cut
     return own and not (metric.spans or is_catalogue(metric))
 
 

@@ -380,8 +380,6 @@ class Reduction:
         every = self.inputs.qrels is None or self.inputs.unjudged_queries == "count"
         every = every or not self.frame["judged"].null_count()
         judged = self.frame if every else self.frame.filter(pl.col("judged").is_not_null())
-        if self.inputs.pooled:
-            judged = judged.filter(pl.col("rows").is_not_null())
         return pl.concat(self.read(judged))
 
     def unique_columns(self) -> list[ctes.Unique]:
@@ -453,9 +451,6 @@ class Reduction:
             relevant = rankings.relevant(self.conventions.threshold)
             values = {name: formulas.if_positive(relevant, value) for name, value in values.items()}
         inputs, missing = self.inputs, _repeat(False, batch.height)
-        if inputs.ungraded:
-            graded = (~batch["system"].is_in(inputs.ungraded)).cast(pl.Float64)
-            values |= {x: formulas.if_positive(graded, values[x]) for x in self.metrics}
         if inputs.qrels and batch["rows"].null_count():
             missing = batch["rows"].is_null()
         columns = {"system": batch["system"]} if inputs.many else {}

@@ -134,11 +134,12 @@ class Result(MeansResult):
             return sum_weights(con, self.meta)
 
     def fingerprint(self) -> str | None:
-        """The sum of the hashes of the judgments, which are read again; None if not known.
+        """The sum of the hashes of the grades, which are read again; None if not known.
 
-        Results with different judgments have different ones.
+        Results with different judgments, or with other grades of their own, have different ones.
         """
-        return self._recorded("qrels").fingerprint if self.meta.judgments else None
+        labels = ["qrels"] if self.meta.judgments else [x for x in self.columns if x[:3] == "run"]
+        return None if self.meta.judgments is None else self._recorded(*labels).fingerprint
 
     def _recorded(self, *only: str) -> Meta:
         """What the result must know, with the tables, which are read again; without if not known.
