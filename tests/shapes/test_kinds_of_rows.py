@@ -101,3 +101,39 @@ def test_a_number_called_ranking_stays_the_position():
 )
 def test_names_of_other_tools_have_the_closest(name, closest):
     refused(RUN, {"m": {"p1": 1}}, name, match=f"The closest in rankql: {closest}$")
+
+
+SHOWN = {"w1": ["ale", "rye"], "w2": ["fig"], "w3": ["ale", "bun", "yam"], "w4": ["ale"]}
+GOLD = {"w1": ["rye", "kale"], "w2": ["fig"], "w3": ["yam"], "w4": ["leek"]}
+
+
+def optional(more):
+    """Judgments with a row per query, of which some have further keys."""
+    rows = [{"id": k, "question": f"on {k}", "relevant_ids": ids} for k, ids in GOLD.items()]
+    return [row | more.get(row["id"], {}) for row in rows]
+
+
+@few(2)("more", [
+    {"w2": {"language": "fr"}, "w4": {"negative": True}},
+    {"w2": {"tags": ["new"]}, "w4": {"level": 3}},
+    {"w1": {"language": "fr"}, "w2": {"language": "fr"}, "w3": {"note": "x"}, "w4": {"steps": 2}},
+])  # fmt: skip
+@pytest.mark.parametrize("form", ["rows", "jsonl", "parquet"])
+def test_a_row_with_its_ids_is_read_whatever_is_beside_them(more, form, tmp_path):
+    rows, path = optional(more), tmp_path / f"gold.{form}"
+    if form == "jsonl":
+        path.write_text("\n".join(map(json.dumps, rows)))
+    if form == "parquet":
+        pl.DataFrame(rows, infer_schema_length=None).write_parquet(path)
+    result = read(SHOWN, rows if form == "rows" else path)
+    assert result["R@2"] == pytest.approx((1 / 2 + 1 + 0 + 0) / 4)
+    assert not any("kind" in x for x in result.notes)
+
+
+def test_few_rows_without_ids_are_noted_and_many_asked_about():
+    rows = optional({"w2": {"language": "fr"}, "w4": {"negative": True}})
+    result = read(SHOWN, [*rows, {"comment": "made by hand"}])
+    assert "qrels: 1 row of another kind (comment) is not read" in result.notes
+    others = [{"id": f"v{i}", "answer": "yes", "by": "m"} for i in range(3)]
+    text = r"3 of 7 rows are of another kind \(answer, by\), without relevant_ids"
+    refused(SHOWN, rows + others, "R@2", match=text)

@@ -123,6 +123,11 @@ class Inputs:
         return (self.qrels or next(iter(self.runs.values()))).roles["query"]
 
     @property
+    def about_runs(self) -> bool:
+        """Are the attributes those of the rows of the runs, of which some have no item?"""
+        return self.attributes is not None and self.attributes.of_runs
+
+    @property
     def judging_cte(self) -> str:
         """The CTE with the grades: `qrels`, or the run itself."""
         return "run" if self.qrels is None else "qrels"

@@ -96,6 +96,8 @@ class Table:
     # The ids of the lists that it was unnested from, and the table with a row per list.
     lists: Ids | None = None
     with_lists: Table | None = None
+    # Are they the attributes of the rows of runs, of which some have no item?
+    of_runs: bool = False
     # The table with all rows and columns, if only one row of each item in a query is kept.
     before: Table | None = None
     # Is it a lazy frame, whose values are read once, at the end?
@@ -292,25 +294,36 @@ class Table:
             if label and is_nested(kind):
                 raise RankqlError(advise(why, "Pass ", {role: quote_name(name) + label[0]}))
             require(not is_nested(kind), f"{why}Pass an expression of it")
-            raise RankqlError(advise(why, "Cast it first: ", self._cast_to_number(role, name)))
+            lost, cast = self._cast_to_number(role, name)
+            raise RankqlError(advise(f"{why}Cast it first: ", cast, lost))
         value = text_number(name) if text else f"CAST({quote(name)} AS DOUBLE)"
         return self.signed(role, value)
 
-    def _cast_to_number(self, role: str, name: str) -> dict[str, str] | str:
-        """The call that casts a column: a time to seconds or to whether it is known, a text to its
-        number. For words and for yes and no, a text that says how, as only the caller knows which.
+    def _cast_to_number(self, role: str, name: str) -> tuple[str, dict[str, str] | str]:
+        """The values that a cast loses, and the call that casts a column: a time to seconds or to
+        whether it is known, a text to its number. For words alone and for yes and no, a text that
+        says how, as only the caller knows which.
         """
         column, kind = quote_keyword(name), self.columns[name]
         if kind == "BOOLEAN":
-            return f"{role}={f'CASE WHEN {column} THEN 1 ELSE 2 END'!r}"
+            return "", f"{role}={f'CASE WHEN {column} THEN 1 ELSE 2 END'!r}"
         if not is_text(kind):
-            return (
+            return "", (
                 {"rel": f"{column} IS NOT NULL"} if role == "rel" else {"score": f"epoch({column})"}
             )
-        numbers = f"count(TRY_CAST({quote(name)} AS DOUBLE)) = count(*), min({quote(name)})"
-        are_numbers, word = self.row(numbers)
-        case = f"CASE {column} WHEN {literal(word)} THEN 1 ELSE 2 END"
-        return {role: f"CAST({column} AS DOUBLE)"} if are_numbers else f"{role}={case!r}"
+        value, number = quote(name), f"TRY_CAST({quote(name)} AS DOUBLE)"
+        words = f"FILTER ({value} IS NOT NULL AND {number} IS NULL)"
+        counts = f"count({number}), count(*) {words}, min(DISTINCT {value}, 4) {words}"
+        numbers, count, found = self.row(counts)
+        if not count:
+            return "", {role: f"CAST({column} AS DOUBLE)"}
+        if not numbers:
+            case = f"CASE {column} WHEN {literal(found[0])} THEN 1 ELSE 2 END"
+            return "", f"{role}={case!r}"
+        rows = "1 row has" if count == 1 else f"{count:,} rows have"
+        lost = f"{rows} {', '.join(map(repr, found))}"
+        effect = "NULL, unjudged" if role == "rel" else "NULL, without a place"
+        return f". {lost}, which becomes {effect}", {role: f"TRY_CAST({column} AS DOUBLE)"}
 
     def number_or_null(self, name: str) -> str:
         """The number in a column, NULL where it has none."""

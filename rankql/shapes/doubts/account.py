@@ -139,7 +139,8 @@ def _refuse_other_numbers(pair: Pair) -> Sequence[str]:
         return ()
     ends = "min(q) = 1 AND max(q) >="
     rows = f"(SELECT TRY_CAST({qrels.query} AS BIGINT) AS q FROM {qrels.table.sql})"
-    count = f"(SELECT max(CAST({run.query} AS BIGINT)) + 1 FROM {run.table.sql})"
+    rankings, number = (run.table.with_lists or run.table).sql, f"CAST({run.query} AS BIGINT)"
+    count = f"(SELECT CASE min({number}) WHEN 0 THEN max({number}) + 1 END FROM {rankings})"
     if run.value(f"SELECT {ends} {count} FROM {rows}"):
         raise Question(
             run.note("the answers are numbered from 0, and the queries of qrels from 1"),

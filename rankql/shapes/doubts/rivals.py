@@ -287,7 +287,7 @@ def _is_found(pair: Pair, name: str) -> bool:
                 text = f"CAST({field.of('x_')} AS VARCHAR)"
                 every = f"list_transform({quote(x)}, lambda x_: {text})"
                 proofs += [_has_more(hits, every)] if is_id(field.kind) else []
-        elif is_number(kind) and words & {"recall", "precision"}:
+        elif is_number(kind) and kind != "BOOLEAN" and words & {"recall", "precision"}:
             share = f"abs({quote(x)} - len({hits}) / len({gold})) < 0.01"
             proofs.append(f"bool_and({share}) AND min({quote(x)}) < 1")
     some = f"bool_and(list_has_all({gold}, {hits})) AND NOT bool_and(list_has_all({hits}, {gold}))"

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rankql.core.base.column_names import ROLES, find_name
-from rankql.core.base.errors import require
+from rankql.core.base.column_names import PLAIN_IDS, ROLES, find_name, list_side, says
+from rankql.core.base.errors import Question, require
 from rankql.core.base.text import format_count, is_or_are
 from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
 from rankql.core.tables.candidates import fields_of
@@ -29,6 +29,8 @@ from rankql.shapes.unpack.lists import unnest_lists
 
 # More patterns of columns are not kinds, but values that lack at random.
 _MOST = 20
+# So many rows with a query or ids of another kind may be judgments too.
+_FEW = 3
 
 
 def make_tidy(session: Session, tables: TidyTables, by: Mapping[str, str]) -> TidyTables:
@@ -66,6 +68,8 @@ def _unpack(session: Session, tables: TidyTables, by: Mapping[str, str]) -> Tidy
     read = [*by, *itertools.chain(*words), system, options.get("forbidden")]
     read = [name for name in read if name]
     runs, qrels, columns = unnest_lists(runs, qrels, columns, read, options)
+    if by and about is None:
+        about = _rows_without_items(session, runs, [x for x in read if not (qrels and qrels.has(x))])
     opened, judging, abouts = [*runs.values()], *([x] if x else [] for x in (qrels, about))
     columns, mapped = map_events(session, columns, judging or opened)
     groups = [opened, mapped, abouts] if judging else [mapped, [], abouts]
@@ -95,6 +99,28 @@ def _without_empty(table: Table, columns: Mapping[str, Any], by: Iterable[str]) 
     filled = dict(zip(doubtful, table.session.row(f"SELECT {', '.join(values)}"), strict=True))
     kept = {name: kind for name, kind in table.columns.items() if filled.get(name, True)}
     return replace(table, columns=kept) if any(filled.values()) else table
+
+
+def _rows_without_items(session: Session, runs: Runs, names: Sequence[str]) -> Table | None:
+    """The attributes of all rows of the runs, if some rows have no item that could carry them.
+
+    names: the attributes and the columns that they read.
+    """
+    rows, lost, key = [], False, ""
+    for table in runs.values():
+        if before := table.with_lists:
+            query = quote(before.roles["query"])
+            key = key or query
+            kept = [before.actual_name(x) for x in dict.fromkeys(names) if before.has(x)]
+            kept = [x for x in dict.fromkeys(kept) if quote(x) not in (key, query)]
+            rows.append(f"SELECT {', '.join([f'{query} AS {key}', *map(quote, kept)])} "
+                        f"FROM {before.sql}")  # fmt: skip
+            without = f"(SELECT {query} FROM {before.sql} EXCEPT SELECT {query} FROM {table.sql})"
+            lost = lost or bool(session.rows(f"FROM {without} LIMIT 1"))
+    if not lost or len(rows) < len(runs):
+        return None
+    about = session.describe("attributes", f"(SELECT DISTINCT * FROM ({' UNION ALL '.join(rows)}))")
+    return replace(about, of_runs=True, roles={"query": key[1:-1].replace('""', '"')})
 
 
 def _open_systems(
@@ -151,9 +177,28 @@ def _keep_one_kind(table: Table) -> Table:
     if len(rows) == _MOST or len(kinds) < 2 or len(graded) != 1:
         return table
     (own,) = graded
-    others = [[x for x in names if x in each - own] for each in kinds if each != own]
-    count = sum(n for x, n in patterns.items() if not x <= own)
+    lists = [x for x in own if flat.columns[x].endswith("]")]
+    ids = [x for x in lists if list_side(x)] + [x for x in own if says(x, "item")] or lists
+    keyed = {
+        x: find_name([y for y in names if y in x], (*ROLES["query"], *PLAIN_IDS)) for x in patterns
+    }
+    # Rows with these are of this kind, whatever they have beside them.
+    same = [x for x in kinds if x == own or (keyed[x] and not x.isdisjoint(ids))]
+    own = own.union(*same)
+    others = [[x for x in names if x in each - own] for each in kinds if each not in same]
+    if not others:
+        return table
+    of_others = {x: n for x, n in patterns.items() if not x <= own}
+    count, total = sum(of_others.values()), sum(patterns.values())
     known = "; ".join(map(", ".join, sorted(others, key=lambda each: names.index(each[0]))))
+    doubtful = sum(n for x, n in of_others.items() if keyed[x] or not x.isdisjoint(ids))
+    if doubtful >= _FEW and doubtful * 10 > total:
+        what = ", ".join(ids or sorted(graded[0] - {keyed[graded[0]]}))
+        raise Question(
+            f"{table.label}: {doubtful:,} of {format_count(total, 'row')} are of another kind "
+            f"({known}), without {what}",
+            otherwise=f"Pass the rows that have {what}, or these rows apart",
+        )
     table.note(
         f"{format_count(count, 'row')} of another kind ({known}) {is_or_are(count)} not read",
     )

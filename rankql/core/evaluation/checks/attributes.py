@@ -29,9 +29,10 @@ def several_values(evidence: Evidence) -> Iterable[Facts]:
                 key = next(iter(inputs.runs.values())).roles["query"]
                 parts = [key, getattr(name, "sql", name)]
                 several = ". If these are different queries, pass their key: "
-                known = cte == "attributes" or ", " in key
+                shown = "run" if cte == "attributes" and inputs.about_runs else cte
+                known = shown == "attributes" or ", " in key
                 hint = "" if known else advise(several, {"query": parts})
-                yield {"argument": inputs.arguments[name], "name": name, "cte": cte, "low": low,
+                yield {"argument": inputs.arguments[name], "name": name, "cte": shown, "low": low,
                        "high": high, "query": query, "hint": hint}  # fmt: skip
 
 

@@ -198,7 +198,7 @@ RANKINGS = (
         "no-attributes", "evaluation", "error",
         "No query has attributes: {graded} has {missing}, attributes has {others}. Write query ids "
         "the same way in both",
-        _no_attributes, when=lambda x: x.inputs.attributes,
+        _no_attributes, when=lambda x: x.inputs.attributes and not x.inputs.about_runs,
     ),
     Check(
         "no-overlap", "counters", "error", NO_GRADES, _no_grades,

@@ -285,7 +285,7 @@ VALUES: Sequence[Check | Door] = (
     Check(
         "without-attributes", "values", "note",
         "{count:,} of {queries:#query} have no row in attributes ({examples}): their slice is NULL",
-        _without_attributes, when=lambda x: x.inputs.attributes,
+        _without_attributes, when=lambda x: x.inputs.attributes and not x.inputs.about_runs,
     ),
     Check(
         "null-grades", "values", "note",

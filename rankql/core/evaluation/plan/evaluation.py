@@ -102,7 +102,7 @@ class Evaluation:
         read = {*self.inputs.extra, rules and rules.collapse}
         read |= {*SUBTOPIC_NAMES, SUBTOPICS} if self.inputs.subtopics else set()
         columns = {}
-        for table in tables:
+        for table in (x for x in tables if not x.of_runs):
             unread = [name for name in table.unread if name not in read]
             columns[table.label] = replace(table, unread=unread).role_columns
         if size := self.inputs.beyond.size:
