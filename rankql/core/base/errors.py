@@ -101,9 +101,10 @@ class RankqlError(ValueError):
 
         def on_line(found: re.Match[str]) -> str:
             together = (calls[x].items() for x in re.findall(one, found[0]))
-            return f"\n    {write(dict(chain.from_iterable(together)))}\n"
+            meaning = found[0].partition("  # ")
+            return f"\n    {write(dict(chain.from_iterable(together)))}{''.join(meaning[1:])}\n"
 
-        text = re.sub(rf"({one})(, ({one}))*", on_line, self.text)
+        text = re.sub(rf"({one})(, ({one}))*(  # [^\n]*)?", on_line, self.text)
         lines = (x.rstrip() if x[:4] == " " * 4 else x.strip(" .,") for x in text.split("\n"))
         return "\n".join(x for x in lines if x)
 

@@ -42,7 +42,6 @@ from rankql.core.evaluation.reduce.reduce import Reduction
 from rankql.core.evaluation.result.result import Result, check_values, write_values
 from rankql.core.metrics.macros import MISSING
 from rankql.core.tables.inputs import Inputs
-from rankql.core.tables.reader import fetch_frame
 from rankql.core.tables.request import (
     DEFAULT_METRICS,
     EvaluationOptions,
@@ -458,12 +457,10 @@ def _evaluate(evaluation: Evaluation, request: Request) -> Result:
     )  # fmt: skip
 
 
-def _run_step(request: Request, task: str | Callable[[Evaluation], Any]) -> Any:
-    """The rows of a step, or what a function returns, from inputs that are read again."""
+def _run_step(request: Request, task: Callable[[Evaluation], Any]) -> Any:
+    """What a function of an evaluation returns, from inputs that are read again."""
     with open_evaluation(request) as evaluation:
-        if not isinstance(task, str):
-            return task(evaluation)
-        return fetch_frame(evaluation.session, task, checked=True)
+        return task(evaluation)
 
 
 def _describe_call(request: Request) -> dict[str, Any]:

@@ -121,9 +121,16 @@ class File:
         return RankqlError(f"{self.label}: {self.paths[0]!r} {problem}")
 
 
+def is_pipe(data: object) -> bool:
+    """Is it standard input, or a named pipe?"""
+    if not isinstance(data, str | os.PathLike):
+        return False
+    return data == "-" or (os.path.exists(data) and stat.S_ISFIFO(os.stat(data).st_mode))
+
+
 def open_file(name: str, label: str, hint: str) -> File:
     """The file of a path, folder, glob or stream. One that cannot be read is an error."""
-    if name == "-" or (os.path.exists(name) and stat.S_ISFIFO(os.stat(name).st_mode)):
+    if is_pipe(name):
         path = _copy_stream(name, label)
         file = File(label, name, [path], path, "")
         line = next(iter(file.lines), "")

@@ -74,6 +74,8 @@ class Reader:
         self.numbers: dict[tuple[str, str], pl.Series | None] = {}
         # The rows of iterators, by iterator.
         self.iterated: dict[Any, list[Any]] = {}
+        # The tables of streams and pipes, which can be read once too.
+        self.piped: dict[Any, Table] = {}
         self.hint = "No table has this name"
         # May values decide which columns are read? Not of a part of the rows.
         self.reads_values = True

@@ -123,6 +123,13 @@ class RankingRules:
         value = self.ignore_identical_ids
         wrong = f"ignore_identical_ids must be True, False or 'both', not {value!r}"
         require(value in (None, "both") or isinstance(value, bool), wrong)
+        named = isinstance(self.forbidden, str | None)
+        kind = type(self.forbidden).__name__
+        require(
+            named,
+            f"forbidden must be the name of a column of the judgments, not a {kind}. Join its rows "
+            "to them, with a grade below 0, and leave forbidden= out",
+        )
         text = self.collapse is None or (isinstance(self.collapse, str) and self.collapse)
         require(bool(text), f"collapse must be a column or a separator, not {self.collapse!r}")
         require(

@@ -28,7 +28,7 @@ from rankql.core.base.libraries import library
 from rankql.core.base.writing import Part
 from rankql.core.metrics.macros import require_duckdb
 from rankql.core.tables import frames
-from rankql.core.tables.files import DATA, JSON, PARQUET, File, open_file, suffix_of
+from rankql.core.tables.files import DATA, JSON, PARQUET, File, is_pipe, open_file, suffix_of
 from rankql.core.tables.parquet_files import load_parquet
 from rankql.core.tables.private import is_private, private_connection
 from rankql.core.tables.reader import HELD, CatalogTable, Reader, reword_error
@@ -177,8 +177,13 @@ class Session(Reader):
             if data not in self.iterated:  # an iterator can be read only once
                 self.iterated[data] = [*data]
             data = self.iterated[data]
+        one_pass = isinstance(data, Iterator) or is_pipe(data)
+        if one_pass and data in self.piped:
+            return replace(self.piped[data], label=label)
         source = Source(self, frames.native(data, label), label, part)
         table = self._load(source)
+        if one_pass:
+            self.piped[data] = table
         for door in DOORS["columns"]:
             if door.applies(table):
                 table = door.load()(table)

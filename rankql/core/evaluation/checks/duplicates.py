@@ -164,7 +164,8 @@ def find_duplicates(
         if who := column_names.find_name(inputs.qrels.own_columns, column_names.ANNOTATORS):
             hint = advise(hint, ", or pass ", highest, f", the highest of every {who}")
         elif not hint and _has_amounts(inputs.qrels):
-            hint = advise(", or pass ", {"rel": f"sum({quote_name(inputs.qrels.roles['rel'])})"})
+            return advise(f"{label} has duplicates: {examples}. How do the rows of an item count?\n",
+                          *_count_amounts(inputs.qrels.roles["rel"]))  # fmt: skip
         elif not hint and _differ(evaluation):
             hint = advise(", or pass ", highest, " for the highest grade of each")
     if share > MOST_EQUAL and session.reads_values:
@@ -201,8 +202,25 @@ def find_equal_rows(session: Session, inputs: Inputs, once: Iterable[str], sourc
 
 
 def _has_amounts(qrels: Table | None) -> bool:
-    """Are the grades clicks or purchases by their name, of which two equal rows are two?"""
-    return qrels is not None and number_kind(qrels.roles.get("rel", "")) == "amount"
+    """Are the grades clicks or purchases by their name, of which two equal rows are two? In a log,
+    which has an order or times, they are one.
+    """
+    name = "" if qrels is None else qrels.roles.get("rel", "")
+    if qrels is None or number_kind(name) == "amount":
+        return qrels is not None
+    return says(name, "event count") and not any(says(x, "order", "time") for x in qrels.columns)
+
+
+def _count_amounts(name: str) -> Iterator[str | Call]:
+    """What the grade of an item with several rows may be, each call with its meaning."""
+    column = quote_name(name)
+    for rel, meaning in (
+        ("1", "each item is relevant, however often"),
+        (f"max({column})", "its highest row counts"),
+        (f"sum({column})", "its rows add up"),
+    ):
+        yield {"rel": rel}
+        yield f"  # {meaning}\n"
 
 
 def _describe_drop(session: Session, data: object, name: str) -> str:

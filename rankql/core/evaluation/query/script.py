@@ -19,6 +19,7 @@ from rankql.core.evaluation.query.ctes import with_ctes
 from rankql.core.metrics.conventions import Conventions
 from rankql.core.metrics.metric_record import Metric
 from rankql.core.tables.inputs import Inputs
+from rankql.core.tables.reader import fetch_frame
 
 
 @dataclass(frozen=True)
@@ -102,12 +103,18 @@ class Steps(Mapping[str, str]):
 
         In `ranked`, pos is NULL of an item that is below the cutoff or was not retrieved.
         """
-        sql = self[name]
-        rows: pl.DataFrame = self.read(sql if columns == "*" else f"SELECT {columns} FROM ({sql})")
+        self[name]  # the error about an unknown step
+
+        def read(evaluation: Any) -> pl.DataFrame:
+            sql = Steps(evaluation.script)[name]  # which names the tables as they are read now
+            sql = sql if columns == "*" else f"SELECT {columns} FROM ({sql})"
+            return fetch_frame(evaluation.session, sql, checked=True)
+
+        rows: pl.DataFrame = self.read(read)
         return rows
 
     def read(self, task: Any) -> Any:
-        """The rows of a query on the inputs, or what a function of the evaluation returns."""
+        """What a function of the evaluation returns, whose inputs are read again."""
         if self._run is None:
             raise RankqlError("The inputs are known in another process. Evaluate them again")
         return self._run(task)
