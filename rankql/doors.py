@@ -24,7 +24,8 @@ DOORS: dict[str, Sequence[tuple[Callable[..., Any], str]]] = {
     # One id per query in place of judgments: (run, qrels), both or None.
     "truths": (
         (lambda _, x: (hasattr(x, "shape") and not hasattr(x, "columns"))
-         or (isinstance(x, list | tuple) and isinstance(x[:1] and x[0], str | int | list)),
+         or (isinstance(x, list | tuple) and isinstance(x[:1] and x[0], str | int | list))
+         or (isinstance(x, dict) and type(next(iter(x.values()), None)) is int),
          f"{_OPEN}.truths:pair_truths"),
     ),
     # Columns that are folded or unpacked before they have roles: (table).

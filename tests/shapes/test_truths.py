@@ -41,6 +41,38 @@ def test_one_id_per_query_is_the_truth(run, truth, value):
     assert means.to_list() == pytest.approx([value, value])
 
 
+# Ids that are numbers below the number of items; the last truth of SMALL is not listed.
+SHORT, AT = [[2, 0, 1, 3], [1, 3, 0, 2], [0, 3, 2, 1]], [0, 1, 3]
+SMALL, FOUND = [[3, 0, 7, 2], [1, 5, 6, 4, 0], [2, 4, 1]], [0, 4, 3]
+
+
+@few(2)(
+    ("run", "truth", "value"),
+    [
+        (np.array(SHORT), AT, (1 / 2 + 1 + 1 / 2) / 3),
+        (np.array(SHORT), pd.Series(AT), (1 / 2 + 1 + 1 / 2) / 3),
+        (SMALL, FOUND, (1 / 2 + 1 / 4) / 3),
+        (SMALL, np.array(FOUND), (1 / 2 + 1 / 4) / 3),
+        (dict(zip("abc", SMALL, strict=True)), dict(zip("abc", FOUND, strict=True)), 0.25),
+        ([[*range(20)], [*range(19, -1, -1)]], [0, 18], (1 + 1 / 2) / 2),
+    ],
+)
+def test_small_numbers_that_the_rows_hold_are_ids(run, truth, value):
+    assert rankql.evaluate(run, truth, "RR", interval=None)["RR"] == pytest.approx(value)
+
+
+def test_whole_floats_that_hold_the_truth_are_asked_about():
+    run, truth = np.array([[10.0, 1.0, 2.0], [0.0, 4.0, 1.0]]), [1, 0]
+    with pytest.raises(rankql.errors.Question, match="ids or scores") as error:
+        rankql.evaluate(run, truth, "RR")
+    values = [
+        rankql.evaluate(run, truth, "RR", interval=None, **call)["RR"] for call in error.value.calls
+    ]
+    assert values == pytest.approx([(1 / 2 + 1) / 2, (1 / 3 + 1 / 3) / 2])
+    votes = np.array([[3.0, 1.0, 2.0], [2.0, 3.0, 1.0]])
+    assert rankql.evaluate(votes, [0, 1], "RR", interval=None)["RR"] == 1
+
+
 @pytest.mark.parametrize(
     ("run", "labels"),
     [
@@ -49,6 +81,7 @@ def test_one_id_per_query_is_the_truth(run, truth, value):
         (SCORES, [0.5, 1.0, 0.0]),
         (IDS, [0, 1, 1]),  # clicked or not
         (IDS, [1, 2, 1]),  # ranks
+        ([[4, 1, 2, 0], [3, 4, 0, 1]], [4, 4]),  # sizes of groups
         (TEXTS, ["AP", "RR", "R@5"]),  # metrics in the place of judgments
         (SCORES, [[0, 1, 0], [1, 0, 0], [0, 0, 1]]),  # a grade for each column
     ],

@@ -259,7 +259,7 @@ class Request:
 
     def __post_init__(self) -> None:
         door = find_door("truths", self.run, self.qrels)
-        if door and (both := door.load()(self.run, self.qrels)):
+        if door and (both := door.load()(self.run, self.qrels, self.rules)):
             object.__setattr__(self, "run", both[0])
             object.__setattr__(self, "qrels", both[1])
         for name in ("weight", "cluster"):
