@@ -13,6 +13,7 @@ import polars as pl
 
 from rankql.core.base.doors import find_door
 from rankql.core.base.errors import (
+    Question,
     RankqlError,
     as_arguments,
     require,
@@ -34,7 +35,7 @@ from rankql.core.tables.request import (
     parse_groupings,
 )
 from rankql.core.tables.session import is_several_runs
-from rankql.core.tables.tables import Data
+from rankql.core.tables.tables import UNREAD, Data
 from rankql.decisions import alignment
 from rankql.decisions.alignment import Results
 from rankql.decisions.comparison import ComparedRuns, Comparison
@@ -187,8 +188,15 @@ def compare(
         rules = {name: request.rules.by_score(name) for name in scores}
         alone = replace(request, interval=None)
         by_score = {x: evaluate_request(replace(alone, rules=y)) for x, y in rules.items()}
+        by_score = {x: _with_scores(y, scores) for x, y in by_score.items()}
         return compare(by_score, by=by, higher_is_better=higher_is_better, **asdict(settings))
-    opened, result, names, source = _open(request, metrics)
+    try:
+        opened, result, names, source = _open(request, metrics)
+    except Question as question:
+        of_scores = [x["score"] for x in question.calls if [*x] == ["score"]]
+        if 1 < len(of_scores) == len(question.calls) and not is_several_runs(runs):
+            question.calls = [{"score": of_scores}]  # a system of each
+        raise
     weighted = set_directions(result.weighted_by(weight), higher_is_better)
     settings = replace(settings, weight=weighted.meta.weight)
     systems = names or _list_systems(weighted)
@@ -208,6 +216,17 @@ def compare(
         pairs = pl.concat([pairs, *frames], how="horizontal")
     notes = list(dict.fromkeys([*notes, *shared.notes]))
     return Comparison(shared, pairs, settings, systems, tests, notes, source, own)
+
+
+def _with_scores(result: Result, scores: Sequence[str]) -> Result:
+    """The result of one score of a table, whose columns name the scores of all systems."""
+    columns = dict(result.columns)
+    for label in (x for x in columns if x == "run"):
+        unread = [x for x in columns[label].get(UNREAD, "").split(", ") if x and x not in scores]
+        roles = {x: y for x, y in columns[label].items() if x != UNREAD}
+        left = {UNREAD: ", ".join(unread)} if unread else {}
+        columns[label] = {**roles, "score": ", ".join(scores), **left}
+    return result.derive(columns=columns)
 
 
 def _open(

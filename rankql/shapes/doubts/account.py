@@ -132,6 +132,32 @@ def _collections(pair: Pair) -> Sequence[str]:
     return ()
 
 
+def _ids_of_two_parts(pair: Pair) -> Sequence[str]:
+    """Ask about pairs of an id and a whole number on both sides, as of a document and its page."""
+    run, qrels = pair.run.table, pair.qrels.table if pair.qrels else pair.run.table
+    paired = run.shape == qrels.shape == "pairs" and "score" in run.roles and qrels is not run
+    if not paired or pair.named & {"score", "rel"}:
+        return ()
+    score, rel = run.roles["score"], qrels.roles["rel"]
+    if not (run.columns[score].endswith("INT") and qrels.columns[rel].endswith("INT")):
+        return ()
+    items = [f"{x.roles['item']}, {y}" for x, y in ((run, score), (qrels, rel))]
+    calls: dict[str, Call] = {
+        "a part of the id, such as a page": {"item": items, "rel": "1", "order": "rows"},
+        "the score, and the grade": {"score": score, "rel": rel},
+    }
+    keys = (f"SELECT {x.query}, {x.item}, {quote(y)} FROM {x.table.sql}"
+            for x, y in ((pair.run, score), (pair.qrels, rel)) if x)  # fmt: skip
+    question = Question("run and qrels have pairs of an id and a whole number. What is it?")
+    if pair.run.session.rows(f"{' INTERSECT '.join(keys)} LIMIT 1"):
+        question.calls = [*calls.values()]
+        question.meanings = {as_arguments(call): words for words, call in calls.items()}
+    else:  # nothing is found as a part of the id, which may be so
+        ways = (f"{as_arguments(call)} if it is {words}" for words, call in calls.items())
+        question.otherwise = f"Pass {'; '.join(ways)}"
+    raise question
+
+
 def _refuse_other_numbers(pair: Pair) -> Sequence[str]:
     """Refuse judgments that count from 1 the answers of a list, which are counted from 0."""
     run, qrels = pair.run, pair.qrels
@@ -332,6 +358,7 @@ def _ask_or_note(pair: Pair, side: Reading, text: str, calls: Sequence[Call]) ->
 # In this order; a question ends the reading.
 DOUBTS: Sequence[Doubt] = (
     _collections,
+    _ids_of_two_parts,
     _refuse_other_numbers,
     _split_by_type,
     shared_column,
