@@ -59,6 +59,10 @@ DATA = {
                "t": np.array([0, 2, 0, 0])},
     "negatives": {"pos": np.array([0.8, 0.5]), "neg": np.array([[0.9, 0.1], [0.2, 0.3]])},
     "wide-frame": {"S": SCORES, "Y": pd.DataFrame([[0, 1, 0], [0, 0, 1]], [*"ab"], [*"xyz"])},
+    "wide-scores": {
+        "d": pl.DataFrame({"user": [*"aab"], "item": [*"xyz"], "model_a": [0.9, 0.8, 0.7],
+                           "model_b": [0.6, 0.5, 0.4]}),
+        "bought": pl.DataFrame({"user": [*"ab"], "item": [*"yz"]})},
     "masks": {"masks": [[0, 1, -1], [1, 0, 0]]},
 }  # fmt: skip
 PART = {"dataset": {"v": 1, "cases": [{"query": "a", "expected": {"ids": ["y"]}},
@@ -71,7 +75,7 @@ MEANS = {"first-hit": 0.625}
 def test_a_row_reads_data_of_its_kind(row, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "gold.json").write_text(json.dumps(PART))
-    names = {"evaluate": rankql.evaluate, **DATA[row]}
+    names = {"evaluate": rankql.evaluate, "compare": rankql.compare, **DATA[row]}
     *lines, last = (x.strip("`") for x in ROWS[row].split("<br>"))
     exec("\n".join(lines), names)
     result = eval(last, names)
