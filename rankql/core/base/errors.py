@@ -126,7 +126,7 @@ class Question(RankqlError):
     ... stands for a value that the caller knows.
 
     `meanings` are words beside a call, by what `as_arguments` writes, and `metrics` those for which
-    it matters whose grades count.
+    it matters whose grades count. The calls of a `certain` question are offered without a trial.
 
     ungraded: a table has no grades, and no other table has them. unnamed: the first line of a file
     may be data.
@@ -156,6 +156,7 @@ class Question(RankqlError):
         self.known, self.found = [*known], [*found]
         self.ungraded, self.unnamed = ungraded, unnamed
         self.row, self.meanings, self.metrics = "", dict[str, str](), list[str]()
+        self.certain = False
         self.columns, self.more = list[ListedColumn](), dict[str, list[str]]()
 
     def name_argument(self, name: str, argument: str) -> None:

@@ -128,6 +128,8 @@ def answered(
         return error
     if session.opened is None or not session.reads_values:
         return error
+    if isinstance(error, Question) and error.certain:
+        return error
     try:
         return _answer(session, request, error, evaluate)
     except duckdb.Error:  # in a transaction that an error has ended

@@ -205,16 +205,25 @@ def test_monitor_counts_equal_rows_once():
     assert any(NOTE.format(20) in x for x in watched.notes)
 
 
-@pytest.mark.parametrize("name", ["revenue", "quantity", "dwell_seconds"])
+@pytest.mark.parametrize("name", ["revenue", "quantity", "dwell_seconds", "plays", "purchases"])
 def test_equal_amounts_are_not_repeated(name):
     """Two purchases of one price are two: the caller decides, and the offered call adds them up."""
     bought = again(GOLD).rename({"rel": name})
     with pytest.raises(rankql.errors.Question, match="qrels has duplicates") as question:
         means(SHOWN, bought, rel=name)
-    (call,) = question.value.calls
-    assert call == {"rel": f"sum({name})"}
+    *_, call = question.value.calls
+    assert question.value.calls == [{"rel": x} for x in ("1", f"max({name})", f"sum({name})")]
+    assert "  # its rows add up" in str(question.value)
     added = bought.group_by("query", "item").agg(pl.sum(name).alias("rel"))
     assert means(SHOWN, bought, **call) == pytest.approx(means(SHOWN, added))
+
+
+@pytest.mark.parametrize("name", ["clicks", "listens"])
+def test_equal_rows_of_a_log_are_one(name):
+    """What has a time or a position is a log, of which a row may be there twice."""
+    log = again(GOLD).rename({"rel": name}).with_columns(time=pl.lit(5))
+    expected = means(SHOWN, GOLD)
+    assert means(SHOWN, log, rel=name) == pytest.approx(expected)
 
 
 def test_a_gate_says_what_is_left_out_of_both_runs():

@@ -8,6 +8,7 @@ from functools import partial
 from rankql.core.base.errors import HIGHEST_GRADE, Call, Question, RankqlError, advise, require
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.inputs import Inputs
+from rankql.core.tables.numbers.order import ask_positions
 from rankql.core.tables.reader import count_values, fetch, numbers_in_memory, refuse_rounded
 from rankql.core.tables.session import duckdb_errors
 from rankql.core.tables.tables import Table, has_decimal_comma, is_text, quote_name, text_number
@@ -122,6 +123,8 @@ def validate_numbers(table: Table, roles: Sequence[str] = NUMBERS) -> None:
             with duckdb_errors():
                 fetch(table.session, sql)
         except RankqlError as error:
+            if role == "pos" and "query" in table.roles:
+                ask_positions(table)
             repair = _describe_repair(table, role, error.text)
             raise RankqlError(advise(error.text, repair)) from error
     if "pos" in roles and (pos := table.integer("pos")):

@@ -13,7 +13,7 @@ from itertools import chain
 
 from rankql.core.base.column_names import ROLES, WEAKER, says, squash, words_of
 from rankql.core.base.errors import Call, Question, RankqlError, advise, as_arguments
-from rankql.core.base.text import format_percent
+from rankql.core.base.text import format_count, format_percent
 from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
 from rankql.core.tables.reader import First, first_rows
 from rankql.core.tables.tables import FIRST_ROWS, Table, Unused, is_number, quote_name
@@ -59,12 +59,11 @@ def _check_positions(table: Table, first: First, pos: str, score: str) -> Sequen
             f"row_number() OVER (PARTITION BY {query} ORDER BY ...)"
         )
     tops = [min(x) for x in first.lists]
-    if table.session.asks and {*tops} == {0}:
-        text = f"{label}: {pos} counts from 0 in each query. Position 1 is the top: add 1"
-        raise Question(text, [{"pos": f"{quote_name(pos)} + 1"}])
     if tops and max(chain(*first.lists)) < 0:
         text = f"{label}: {pos} is below 0, as in FTS5, where it is a score"
         raise Question(text, [{"score": pos, "descending": False}])
+    if table.session.asks and tops and min(tops) in (0, -1):
+        ask_positions(table)
     several, complete = len(tops) > 1, len(first.rows) < FIRST_ROWS
     lacks = several and 2 * sum(x > 1 for x in tops) > len(tops)
     if lacks and not complete and min(tops) > 1:  # there may be more rows of these queries
@@ -75,6 +74,40 @@ def _check_positions(table: Table, first: First, pos: str, score: str) -> Sequen
     if lacks and complete and not (is_hit and max(map(len, first.lists)) == 1):
         return [f"{label}: most queries have no row with {pos} 1, the top position"]
     return other_order(table, first, pos, {"score": score}) if score else ()
+
+
+# Of a query: its rows with 0, and with other values below 1.
+_BELOW = """SELECT {query} AS q, count_if({pos} = 0) AS zeros, count_if({pos} = -1) AS missing,
+    count_if({pos} < -1 OR {pos} <> floor({pos})) AS wrong FROM {table} GROUP BY q"""
+
+
+def ask_positions(table: Table) -> None:
+    """Ask what positions of 0 or -1 mean: the top, or an item that was not retrieved."""
+    pos, query = table.roles["pos"], table.roles["query"]
+    name, number = quote_name(pos), table.number_or_null(pos)
+    below = _BELOW.format(query=quote(query), pos=number, table=table.sql)
+    facts = "max(zeros), min(zeros), sum(missing), sum(wrong)"
+    most, least, missing, wrong = table.session.row(f"SELECT {facts} FROM ({below})")
+    if wrong or not (most or missing):
+        return
+    add_one = f"{name} + 1", "positions count from 0"
+    if missing:
+        values = [(f"nullif({name}, -1){' + 1' * bool(most)}", "-1 is not retrieved")]
+        text = f"{pos} is -1 in {format_count(int(missing), 'row')}, which is no position"
+    elif most > 1:
+        values = [(f"nullif({name}, 0)", "0 is not retrieved")]
+        text = f"{pos} is 0 in several rows of a query, so it is not the top"
+    elif least:
+        values = [add_one]
+        text = f"{pos} counts from 0 in each query. Position 1 is the top: add 1"
+    else:
+        values = [add_one, (f"nullif({name}, 0)", "0 is not retrieved")]
+        text = f"{pos} is 0 in some queries. Is it the top, or an item that was not retrieved?"
+    question = Question(f"{table.label}: {text}", [{"pos": x} for x, _ in values])
+    if len(values) > 1:
+        question.certain = True  # rows of a log that were kept may lack the top
+        question.meanings = {as_arguments({"pos": x}): words for x, words in values}
+    raise question
 
 
 def other_order(
