@@ -119,7 +119,13 @@ def read_beyond(
 
     def read(table: Table, *roles: str) -> Table:
         needed = {role: ids[role] for role in roles}
+        item: dict[str, Any] = {}
+        if isinstance(needed["item"], list | tuple):  # the first is of runs, which are unnested
+            item = {"item": needed.pop("item")[-1]}
         named, (_, (table,), _) = resolve_columns(session, needed, [[*runs], [table]])
+        if item:
+            of_item, (_, (table,), _) = resolve_columns(session, item, [[], [table]])
+            named[1] |= of_item[1]
         return assign_roles(table, named[1], roles, same, only=True)
 
     if train:

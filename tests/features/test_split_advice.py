@@ -43,3 +43,18 @@ def test_the_first_line_says_that_popular_items_leave_out_what_a_user_has(more):
     runs["popular"] = rankql.most_popular(split, **NAMED)
     title = repr(rankql.compare(runs, split, "nDCG@10", rel="1", **NAMED)).splitlines()[0]
     assert "were seen in train and none of those of popular: pass seen='drop'" in title
+
+
+@pytest.mark.parametrize(
+    "item", [["tips.g", "g"], ["tips.g", "upper(g)"], ["list_transform(tips, lambda x: x.g)", "g"]]
+)
+def test_a_path_into_objects_reads_split_judgments(item):
+    run = [{"u": 1, "tips": [{"g": "A", "c": 0.9}, {"g": "B", "c": 0.4}]},
+           {"u": 2, "tips": [{"g": "B", "c": 0.9}]}]  # fmt: skip
+    judged = pl.DataFrame(
+        {"u": [1, 2, 1, 2], "g": [*"BBCC"], "split": [*["test"] * 2, *["train"] * 2]}
+    )
+    parts = judged.partition_by("split", include_key=False, maintain_order=True)
+    for qrels, train in ((judged, None), (parts[0], parts[1])):
+        result = rankql.evaluate(run, qrels, "R@1", query="u", item=item, train=train)
+        assert result["R@1"] == 0.5

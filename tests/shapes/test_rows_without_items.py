@@ -62,5 +62,8 @@ def test_a_gate_of_a_slice_and_a_comparison():
 
 def test_two_values_of_a_query_are_those_of_the_run():
     other = [{**row, "theme": "z"} for row in ROWS]
-    with pytest.raises(rankql.RankqlError, match="theme must have one value per query, but run has 'x' and 'z' for query 'a'"):
+    with pytest.raises(
+        rankql.RankqlError,
+        match="theme must have one value per query, but run has 'x' and 'z' for query 'a'",
+    ):
         means({"a": ROWS, "b": other}, by="theme")

@@ -59,7 +59,10 @@ def pair_truths(run: Any, qrels: Any, rules: RankingRules) -> tuple[Any, Any] | 
     if (scored and not places) or not known:
         return None  # labels, sizes of groups or ranks
     read = [
-        {n: dict(enumerate(row)) if scored else [*map(_as_id, row)] for n, row in enumerate(x or ())}
+        {
+            n: dict(enumerate(row)) if scored else [*map(_as_id, row)]
+            for n, row in enumerate(x or ())
+        }
         for x in rows
     ]
     runs = dict(zip(run, read, strict=True)) if isinstance(run, DICTS) else read[0]

@@ -69,7 +69,9 @@ def _unpack(session: Session, tables: TidyTables, by: Mapping[str, str]) -> Tidy
     read = [name for name in read if name]
     runs, qrels, columns = unnest_lists(runs, qrels, columns, read, options)
     if by and about is None:
-        about = _rows_without_items(session, runs, [x for x in read if not (qrels and qrels.has(x))])
+        about = _rows_without_items(
+            session, runs, [x for x in read if not (qrels and qrels.has(x))]
+        )
     opened, judging, abouts = [*runs.values()], *([x] if x else [] for x in (qrels, about))
     columns, mapped = map_events(session, columns, judging or opened)
     groups = [opened, mapped, abouts] if judging else [mapped, [], abouts]

@@ -40,7 +40,9 @@ def test_a_number_for_not_retrieved_is_null(name, missing, first, call):
 def test_zero_in_every_query_is_the_top():
     data = log(lambda p: p).drop_nulls().with_columns(pl.col("rank") - 1)
     question = asked(data)
-    assert question.calls == [{"pos": "rank + 1"}] and "counts from 0 in each query" in str(question)
+    assert question.calls == [{"pos": "rank + 1"}] and "counts from 0 in each query" in str(
+        question
+    )
 
 
 def test_zero_in_some_queries_may_be_either():
