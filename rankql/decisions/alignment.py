@@ -215,7 +215,8 @@ def require_overlap(rows: pl.DataFrame, key: str, systems: Sequence[str]) -> Non
     """Refuse a system that shares no query with any other."""
     rows = rows.filter(~pl.col(MISSING))
     counts = rows.select("system", key, pl.len().over(key).alias("times"))
-    for system in systems if len(systems) > 1 else ():
+    ranked = counts["system"].unique()  # others retrieved nothing
+    for system in (x for x in systems if len(ranked) > 1 and x in ranked):
         queries = counts.filter(pl.col("system") == system)
         if (queries["times"] < 2).all():
             others = counts.filter(pl.col("system") != system)

@@ -114,7 +114,7 @@ def read_beyond(
 
     others: the tables whose ids they share, with their roles.
     """
-    ids = {role: columns.get(role) for role in ("query", "item")}
+    ids: dict[str, Any] = {role: columns.get(role) for role in ("query", "item")}
     same = {role: [x.roles[role] for x in others if role in x.roles] for role in ids}
 
     def read(table: Table, *roles: str) -> Table:

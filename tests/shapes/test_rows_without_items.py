@@ -67,3 +67,36 @@ def test_two_values_of_a_query_are_those_of_the_run():
         match="theme must have one value per query, but run has 'x' and 'z' for query 'a'",
     ):
         means({"a": ROWS, "b": other}, by="theme")
+
+
+LANGUAGES = pl.DataFrame({"question": [*"abc"], "language": ["de", "de", "en"]})
+SILENT = [{**row, "retrieved": []} for row in ROWS]
+
+
+def test_attributes_of_another_table_leave_those_of_the_rows():
+    options = {"by": [["theme"], ["language"]], "attributes": LANGUAGES}
+    assert means(ROWS, **options) == BY_THEME | {"language=de": 0.5, "language=en": 1.0}
+    assert means(ROWS, by="theme", attributes=LANGUAGES) == BY_THEME
+
+
+def test_a_system_that_retrieved_nothing_stays():
+    column = [{**row, "system": s} for s, rows in (("a", ROWS), ("b", SILENT)) for row in rows]
+    for data in ({"a": ROWS, "b": SILENT}, column):
+        summary = rankql.evaluate(data, metrics="R@1", by="theme", interval=None).summary
+        silent = summary.filter(system="b")
+        assert silent["mean"].to_list() == [0, 0, 0] and silent["queries"].to_list() == [3, 2, 1]
+    compared = rankql.compare({"a": ROWS, "b": SILENT}, metrics="R@1")
+    assert compared.pairs["difference"].to_list() == pytest.approx([-2 / 3])
+
+
+@few(1)("where", ["item", "item and score"])
+def test_a_row_whose_item_is_null_is_a_query_without_items(where):
+    run = pl.DataFrame({"question": [*"abc"], "theme": [*"xxy"], "item": ["s1", None, "s1"],
+                        "score": [1.0, None if "score" in where else 0.5, 1.0]})  # fmt: skip
+    qrels = pl.DataFrame({"question": [*"abc"], "item": ["s1"] * 3, "rel": [1] * 3})
+    assert means(run, qrels, by="theme") == BY_THEME
+    notes = rankql.evaluate(run, qrels, "R@1").notes
+    assert "run: 1 query without an item retrieved nothing" in notes
+    more = pl.concat([run, run[:1].with_columns(item=pl.lit(None))])
+    with pytest.raises(rankql.RankqlError, match="item is NULL in 2 of 4 rows"):
+        rankql.evaluate(more, qrels, "R@1")

@@ -7,6 +7,7 @@ import pytest
 
 import rankql
 from support.parameters import few
+from support.reading import asked
 
 # The column that is right is third, first and second by score.
 SCORES = [[0.9, 0.3, 0.5], [0.2, 0.3, 0.5], [0.1, 0.6, 0.4]]
@@ -63,11 +64,8 @@ def test_small_numbers_that_the_rows_hold_are_ids(run, truth, value):
 
 def test_whole_floats_that_hold_the_truth_are_asked_about():
     run, truth = np.array([[10.0, 1.0, 2.0], [0.0, 4.0, 1.0]]), [1, 0]
-    with pytest.raises(rankql.errors.Question, match="ids or scores") as error:
-        rankql.evaluate(run, truth, "RR")
-    values = [
-        rankql.evaluate(run, truth, "RR", interval=None, **call)["RR"] for call in error.value.calls
-    ]
+    question = asked(run, truth, match="ids or scores")
+    values = [x.means("RR")[0] for x in question.readings]
     assert values == pytest.approx([(1 / 2 + 1) / 2, (1 / 3 + 1 / 3) / 2])
     votes = np.array([[3.0, 1.0, 2.0], [2.0, 3.0, 1.0]])
     assert rankql.evaluate(votes, [0, 1], "RR", interval=None)["RR"] == 1

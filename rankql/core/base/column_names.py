@@ -426,9 +426,7 @@ SAYS: Mapping[str, Callable[[str], bool]] = {
     # A number of which the lowest is the best; what orders items, so that it is no id.
     "place": _word(PLACES),
     "order": _word(PLACES | {"score", "scores"}, "pos", "score"),
-    # How often something happened, so that two equal rows may be two.
     "event count": _word({"clicks", "orders", "plays", "purchases", "listens"}),
-    # A coordinate, a price or another property, and not a grade.
     "measure": _word(_MEASURES, tail=True),
     # Numbers that may be equal by chance in few queries, as places and counts are.
     "small number": lambda x: number_kind(x.rpartition(".")[2]) == "place" or _counts(x),

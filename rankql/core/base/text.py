@@ -97,6 +97,10 @@ SHARES = 5
 DIRECTION = "direction"
 
 
+# The end of a note on grades that lists of a run have themselves.
+NO_OTHERS = ". Others have none, so recall counts retrieved items only"
+
+
 class Note(str):
     """A note with the name and the level of its check. A warning changes how numbers are read.
 

@@ -167,6 +167,11 @@ class Inputs:
         kinds = [t.columns[t.roles[role]] for t in tables if role in t.roles]
         return role in self.mixed or not same_kind(kinds)
 
+    def lost_lists(self, table: Table) -> bool:
+        """Is it a run of lists that are all empty, beside runs that have items?"""
+        runs = self.runs.values()
+        return bool(table.with_lists) and table in runs and any(x.value("count(*)") for x in runs)
+
     def attributes_in(self, cte: str) -> list[str]:
         """The attributes in a table."""
         return [name for name in self.by if self.ctes[name] == cte]

@@ -121,7 +121,7 @@ def _read_tables(
         forbidden=forbidden,
     ))  # fmt: skip
     if tidy.system is not None:
-        inputs = _order_systems(inputs, tidy.system, tidy.opened[0])
+        inputs = _order_systems(session, inputs, tidy.system, tidy.opened[0])
     if tidy.train or catalogue is not None:
         inputs = _read_shown(session, inputs, tidy, catalogue)
     _require_different_names(inputs)
@@ -190,13 +190,37 @@ def _place_attributes(inputs: Inputs) -> Inputs:
     return replace(inputs, ctes=ctes)
 
 
-def _order_systems(inputs: Inputs, system: str, opened: Table) -> Inputs:
+def with_rows_of(session: Session, inputs: Inputs, complete: Inputs) -> Inputs:
+    """The inputs with the attributes of all rows of the complete runs."""
+    names = inputs.attributes_in("run")
+    if not names or inputs.attributes is not None:
+        return inputs
+    key = next(iter(complete.runs.values())).roles["query"]
+    fields = ", ".join(map(quote, names))
+    rows = (
+        f"SELECT {quote(x.roles['query'])} AS {quote(key)}, {fields} FROM {x.sql}"
+        for x in complete.runs.values()
+    )
+    sql = f"(SELECT DISTINCT * FROM ({' UNION ALL '.join(rows)}))"
+    about = replace(session.describe("attributes", sql), of_runs=True, roles={"query": key})
+    ctes = {**inputs.ctes, **dict.fromkeys(names, "attributes")}
+    return replace(inputs, attributes=about, ctes=ctes)
+
+
+def _order_systems(session: Session, inputs: Inputs, system: str, opened: Table) -> Inputs:
     """The inputs with the order in which a run, as it was opened, has its systems."""
     for table in inputs.runs.values():
         require_column(table, system, "system")
     if not opened.has(system):
         return inputs
-    return replace(inputs, first_to_last=list_in_order(opened, system))
+    inputs = replace(inputs, first_to_last=list_in_order(opened, system))
+    lists = next(iter(inputs.runs.values())).with_lists
+    if not lists or not lists.has(system):
+        return inputs
+    every = f"SELECT DISTINCT CAST({quote(system)} AS VARCHAR) FROM {{}} ORDER BY 1"
+    found, known = ([x for (x,) in session.rows(every.format(x.sql))]
+                    for x in (lists, next(iter(inputs.runs.values()))))  # fmt: skip
+    return inputs if found == known else replace(inputs, systems=found)  # some retrieved nothing
 
 
 def _read_shown(

@@ -123,13 +123,11 @@ class RankingRules:
         value = self.ignore_identical_ids
         wrong = f"ignore_identical_ids must be True, False or 'both', not {value!r}"
         require(value in (None, "both") or isinstance(value, bool), wrong)
-        named = isinstance(self.forbidden, str | None)
-        kind = type(self.forbidden).__name__
-        require(
-            named,
-            f"forbidden must be the name of a column of the judgments, not a {kind}. Join its rows "
-            "to them, with a grade below 0, and leave forbidden= out",
-        )
+        forbidden, remedy = self.forbidden, ". Join its rows to qrels, with a grade below 0"
+        is_table = hasattr(forbidden, "columns")
+        what = f"a {type(forbidden).__name__}{remedy}" if is_table else repr(forbidden)
+        named = isinstance(forbidden, str | None)
+        require(named, f"forbidden must be the name of a column, not {what}")
         text = self.collapse is None or (isinstance(self.collapse, str) and self.collapse)
         require(bool(text), f"collapse must be a column or a separator, not {self.collapse!r}")
         require(

@@ -294,12 +294,12 @@ class Table:
             if label and is_nested(kind):
                 raise RankqlError(advise(why, "Pass ", {role: quote_name(name) + label[0]}))
             require(not is_nested(kind), f"{why}Pass an expression of it")
-            lost, cast = self._cast_to_number(role, name)
+            lost, cast = self.cast_to_number(role, name)
             raise RankqlError(advise(f"{why}Cast it first: ", cast, lost))
         value = text_number(name) if text else f"CAST({quote(name)} AS DOUBLE)"
         return self.signed(role, value)
 
-    def _cast_to_number(self, role: str, name: str) -> tuple[str, dict[str, str] | str]:
+    def cast_to_number(self, role: str, name: str) -> tuple[str, dict[str, str] | str]:
         """The values that a cast loses, and the call that casts a column: a time to seconds or to
         whether it is known, a text to its number. For words alone and for yes and no, a text that
         says how, as only the caller knows which.

@@ -92,7 +92,7 @@ def offer_calls(
     if "query" in asked.blanks and len(opened) == len(runs) + 1:
         asked.hints += _are_queries(runs, opened[-1])
     session.opened = {**runs}, {**tables}
-    if session.defers:
+    if session.defers or asked.certain:
         return asked
 
     def is_answer(call: Call) -> bool:

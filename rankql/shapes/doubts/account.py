@@ -132,6 +132,37 @@ def _collections(pair: Pair) -> Sequence[str]:
     return ()
 
 
+def _two_graded_runs(pair: Pair) -> Sequence[str]:
+    """Ask whether judgments that have places too, as the run has grades, are a second run."""
+    run, qrels = pair.run.table, pair.qrels.table if pair.qrels else None
+    if qrels is None or run.label != "run" or run.lists or qrels.lists or "rel" in pair.named:
+        return ()
+    ranks = [name for role in ("pos", "score") for name in qrels.known(role)]
+    if not (run.known("rel") and ranks):
+        return ()
+    opened = run.session.opened
+    if opened and {None} == {*opened[0]}:
+        tables = [opened[0][None], opened[1]["qrels"] or run]
+        columns = [sorted(x.own_columns) for x in tables]
+        names = ", ".join(map(quote, columns[0]))
+        if columns[0] == columns[1]:
+            own, other = (f"SELECT {names} FROM {x.sql}" for x in tables)
+            if not run.session.rows(f"{other} EXCEPT {own} LIMIT 1"):
+                return ()  # rows of one table, passed as both
+    ids = (f"SELECT {x.query}, {x.item} FROM {x.table.sql}" for x in (pair.run, pair.qrels) if x)
+    if not run.session.rows(f"{' INTERSECT '.join(ids)} LIMIT 1"):
+        return ()
+    call = {"rel": qrels.roles["rel"]}
+    both = "pass a dict of both runs without qrels, such as {'a': a, 'b': b}; on the command line "
+    question = Question(
+        f"run and qrels both have grades and places ({run.known('rel')[0]}, {ranks[0]}). Is qrels "
+        "a second run?",
+        [call], others=[f"{both}name them: a=FILE b=FILE"],
+    )  # fmt: skip
+    question.meanings[as_arguments(call)] = "no, it has the judgments"
+    raise question
+
+
 def _ids_of_two_parts(pair: Pair) -> Sequence[str]:
     """Ask about pairs of an id and a whole number on both sides, as of a document and its page."""
     run, qrels = pair.run.table, pair.qrels.table if pair.qrels else pair.run.table
@@ -374,4 +405,5 @@ DOUBTS: Sequence[Doubt] = (
     _other_lists,
     _odd_ids,
     grades_in_ids,
+    _two_graded_runs,
 )

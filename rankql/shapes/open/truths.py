@@ -14,7 +14,6 @@ from rankql.core.base.errors import Question, as_arguments
 from rankql.core.tables.request import RankingRules
 from rankql.shapes.open.plain import DICTS, unwrap
 
-
 # What rows of whole numbers may be, if they are floats.
 _READINGS = (
     ({"order": "list"}, "each row has ids in order"),
@@ -32,7 +31,10 @@ def pair_truths(run: Any, qrels: Any, rules: RankingRules) -> tuple[Any, Any] | 
         if not isinstance(run, DICTS) or {*run} != {*qrels}:
             return None
         both = pair_truths([run[x] for x in qrels], [*qrels.values()], rules)
-        return both and tuple(dict(zip(qrels, x.values(), strict=True)) for x in both)
+        if both is None:
+            return None
+        by_query = (dict(zip(qrels, x.values(), strict=True)) for x in both)
+        return next(by_query), next(by_query)
     rows = [_rows_of(x) for x in (run.values() if isinstance(run, DICTS) else [run])]
     truths = [*map(unwrap, unwrap(qrels))]
     if not rows or any(x is None or len(x) != len(truths) for x in rows):

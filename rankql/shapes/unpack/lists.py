@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from rankql.core.base.column_names import LIST_GRADES, LIST_SCORES, find_name, list_side, says
 from rankql.core.base.errors import Question, RankqlError, require
+from rankql.core.base.text import NO_OTHERS
 from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
 from rankql.core.tables.candidates import (
     entries_of,
@@ -242,8 +243,8 @@ class _Lists:
         table = self._read_run(self.runs[name], Choice((ROW, ROW), (ids, ids)), flag)
         alone = before[name].has(flag)  # a list of its own
         table.note(
-            f"{flag if alone else f'{ids.column}.{flag}'} is the grade of each retrieved item. "
-            "Others have none, so recall counts retrieved items only"
+            f"{flag if alone else f'{ids.column}.{flag}'} is the grade of each retrieved item"
+            + NO_OTHERS
         )
         return table
 

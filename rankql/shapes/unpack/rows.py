@@ -68,10 +68,11 @@ def _unpack(session: Session, tables: TidyTables, by: Mapping[str, str]) -> Tidy
     read = [*by, *itertools.chain(*words), system, options.get("forbidden")]
     read = [name for name in read if name]
     runs, qrels, columns = unnest_lists(runs, qrels, columns, read, options)
-    if by and about is None:
-        about = _rows_without_items(
-            session, runs, [x for x in read if not (qrels and qrels.has(x))]
-        )
+    if by:
+        others = [*filter(None, [qrels, about])]
+        own = [x for x in read if not any(table.has(x) for table in others)]
+        empty = _rows_without_items(session, runs, own)
+        about = _join_attributes(session, about, empty, columns.get("query"))
     opened, judging, abouts = [*runs.values()], *([x] if x else [] for x in (qrels, about))
     columns, mapped = map_events(session, columns, judging or opened)
     groups = [opened, mapped, abouts] if judging else [mapped, [], abouts]
@@ -123,6 +124,22 @@ def _rows_without_items(session: Session, runs: Runs, names: Sequence[str]) -> T
         return None
     about = session.describe("attributes", f"(SELECT DISTINCT * FROM ({' UNION ALL '.join(rows)}))")
     return replace(about, of_runs=True, roles={"query": key[1:-1].replace('""', '"')})
+
+
+def _join_attributes(
+    session: Session, about: Table | None, empty: Table | None, query: Any
+) -> Table | None:
+    """The attributes with those of the rows of runs."""
+    if about is None or empty is None:
+        return about or empty
+    key = about.find("query", query if isinstance(query, str) else None)
+    if key is None or len(empty.columns) < 2:
+        return about
+    name, of_rows = quote(key), quote(empty.roles["query"])
+    own, other = f"CAST(a.{name} AS VARCHAR)", f"CAST(r.{of_rows} AS VARCHAR)"
+    fields = f"coalesce({own}, {other}) AS {name}, a.* EXCLUDE ({name}), r.* EXCLUDE ({of_rows})"
+    joined = f"{about.sql} AS a FULL JOIN {empty.sql} AS r ON {own} = {other}"
+    return session.describe("attributes", f"(SELECT {fields} FROM {joined})")
 
 
 def _open_systems(

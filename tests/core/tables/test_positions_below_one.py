@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 import rankql
-from rankql.errors import Question
+from support.reading import asked
 
 # The ranks from 1 of judged items, None of those that were not retrieved.
 RANKS = {"a": [2, 1, None], "b": [None, 1, None], "c": [2, 1]}
@@ -18,12 +18,6 @@ def log(write, name="rank"):
         for n, (p, g) in enumerate(zip(ranks, GRADES[q], strict=True))
     ]  # fmt: skip
     return pl.DataFrame(rows, ["query", "item", "rel", name], orient="row")
-
-
-def asked(data):
-    with pytest.raises(Question) as error:
-        rankql.evaluate(data, metrics="RR", interval=None)
-    return error.value
 
 
 @pytest.mark.parametrize(("name", "missing", "first", "call"), [

@@ -164,8 +164,8 @@ def find_duplicates(
         if who := column_names.find_name(inputs.qrels.own_columns, column_names.ANNOTATORS):
             hint = advise(hint, ", or pass ", highest, f", the highest of every {who}")
         elif not hint and _has_amounts(inputs.qrels):
-            return advise(f"{label} has duplicates: {examples}. How do the rows of an item count?\n",
-                          *_count_amounts(inputs.qrels.roles["rel"]))  # fmt: skip
+            asked = f"{label} has duplicates: {examples}. How do the rows of an item count?\n"
+            return advise(asked, *_count_amounts(inputs.qrels.roles["rel"]))
         elif not hint and _differ(evaluation):
             hint = advise(", or pass ", highest, " for the highest grade of each")
     if share > MOST_EQUAL and session.reads_values:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -22,6 +23,8 @@ def validate_columns(inputs: Inputs, counted: bool = False) -> None:
     with duckdb_errors():
         for table in [*inputs.tables, *inputs.beyond.tables]:
             total, counts = count_values(table, inputs.ids(table))
+            if not total and inputs.lost_lists(table):
+                continue  # a system that retrieved nothing
             _require_key(table, total, counts)
             require_ids(
                 table.label, total, counts, table.unit, partial(_without_null, inputs, table)
@@ -156,6 +159,8 @@ def _describe_repair(table: Table, role: str, line: str) -> str:
         repair = f"CAST(replace({name}, '%', '') AS DOUBLE)"
         return advise(". If these are percents, pass ", {role: repair})
     if value.lower() != "nan":
-        return ""
+        words = text and not re.search(r"\d", value)
+        lost, cast = table.cast_to_number(role, table.roles[role]) if words else ("", "")
+        return advise(". Pass ", cast, lost) if isinstance(cast, dict) and lost else ""
     repair = f"nullif({name}, {value!r})" if text else f"if(isfinite({name}), {name}, NULL)"
     return advise(". If it is missing, make it NULL: pass ", {role: repair})

@@ -31,7 +31,7 @@ from rankql.core.tables.numbers.judgments import list_subtopics
 from rankql.core.tables.numbers.values import without_infinite_fills
 from rankql.core.tables.private import create_macros, private_connection
 from rankql.core.tables.reader import count_values, fetch
-from rankql.core.tables.reading import open_runs, read_inputs
+from rankql.core.tables.reading import open_runs, read_inputs, with_rows_of
 from rankql.core.tables.request import Request
 from rankql.core.tables.session import Session, duckdb_errors
 from rankql.core.tables.sql_expressions import number_type, require_scalar
@@ -92,7 +92,7 @@ def read_rankings(
         nothing = pl.DataFrame(schema=dict.fromkeys(("query", "item", "rel"), pl.String))
         inputs = replace(read_inputs(session, replace(request, qrels=nothing)), qrels=None)
     with duckdb_errors():
-        inputs = leave_out_padding(inputs, of_null=True)
+        inputs = leave_out_padding(leave_out_empty(session, inputs), of_null=True)
     option = rules.unjudged_queries
     wrong = "unjudged_queries='count' needs judgments in a table of their own. Pass qrels="
     require(option != "count" or inputs.qrels is not None, wrong)
@@ -179,6 +179,35 @@ def _judged_in_memory(session: Session, inputs: Inputs) -> pl.DataFrame | None:
         parts.append(pl.LazyFrame([frame[names[0]].alias("query"), judged]))
     rows = pl.concat(parts, how="vertical_relaxed").group_by("query")
     return rows.agg(pl.col("judged").any()).collect(engine="in-memory")
+
+
+def leave_out_empty(session: Session, inputs: Inputs) -> Inputs:
+    """The inputs without rows whose item is NULL, of queries that have no other: they retrieved
+    nothing. Their attributes stay.
+    """
+    runs = dict(inputs.runs)
+    for name, table in runs.items() if inputs.qrels else ():
+        item = table.roles.get("item", "")
+        if not item or table.is_assumed("item") or table.unit != "rows":
+            continue
+        total, counts = count_values(table, [item])
+        if counts[item] == total:
+            continue
+        keys = ", ".join(map(quote, (x for x in inputs.ids(table) if x != item)))
+        filled = f"(FROM {table.sql} WHERE {quote(item)} IS NOT NULL)"
+        both = f"SELECT {keys} FROM {table.sql} WHERE {quote(item)} IS NULL INTERSECT "
+        if counts[item] and not session.rows(f"{both} SELECT {keys} FROM {filled} LIMIT 1"):
+            runs[name] = replace(table, sql=filled)
+            empty = format_queries(total - counts[item])
+            session.note(table.label, f"{empty} without an item retrieved nothing")
+    if [*runs.values()] == [*inputs.runs.values()]:
+        return inputs
+    systems: Sequence[str] = inputs.systems
+    if inputs.system is not None and not systems:
+        (table,) = inputs.runs.values()
+        sql = f"SELECT DISTINCT CAST({quote(inputs.system)} AS VARCHAR) FROM {table.sql} ORDER BY 1"
+        systems = [x for (x,) in session.rows(sql)]
+    return with_rows_of(session, replace(inputs, runs=runs, systems=systems), inputs)
 
 
 def leave_out_padding(inputs: Inputs, of_null: bool = False) -> Inputs:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from rankql.core.base.errors import Question, RankqlError, advise, as_arguments, require
-from rankql.core.base.text import format_count, has_or_have, join_words
+from rankql.core.base.text import NO_OTHERS, Note, format_count, has_or_have, join_words
 from rankql.core.evaluation.plan.columns import validate_numbers
 from rankql.core.evaluation.plan.meta import NO_GRADES
 from rankql.core.metrics.macros import INTERNAL_PREFIX, quote
@@ -106,7 +106,7 @@ def pool_grades(
     reading = [x.name for x in metrics or () if asks and reads_unshown(x, conventions)]
     if not (rules.pool or reading or (asks and metrics is None)):
         return inputs
-    every = _read_rows(inputs)
+    every = _read_rows(inputs, rules.conventions.negative)
     if not rules.pool:
         if not session.value(_DIFFER.format(rows=every)):
             return inputs
@@ -129,6 +129,9 @@ def pool_grades(
         raise question
     if two and not documents:
         raise _two_grades(two, examples, roles["rel"])
+    # Judgments of other runs are known now.
+    notes = map(Note.of, session.notes)
+    session.notes = [x.reword(lambda words: words.partition(NO_OTHERS)[0]) for x in notes]
     if nulls:
         count = format_count(nulls, "row")
         session.note("Grades", f"{count} without a grade {has_or_have(nulls)} that of another row")
@@ -141,13 +144,15 @@ def reads_unshown(metric: Metric, conventions: Mapping[str, Any]) -> bool:
     return metric.unshown(conventions) not in ("nothing", "presence" if counted else "nothing")
 
 
-def _read_rows(inputs: Inputs) -> str:
+def _read_rows(inputs: Inputs, negative: str) -> str:
     """The system, query, item and grade of the rows of all runs, as SQL."""
     whole, rows = all(table.integer("rel") for table in inputs.runs.values()), list[str]()
     for name, table in inputs.runs.items():
         validate_numbers(table, ("rel",))
         fields = inputs.fields(table, name)
         fields |= {"rel": table.integer("rel") or ""} if whole else {}
+        if negative == "unjudged":
+            fields["rel"] = f"CASE WHEN {fields['rel']} >= 0 THEN {fields['rel']} END"
         columns = (f"{fields[x]} AS {x}" for x in ("system", "query", "item", "rel") if x in fields)
         rows.append(f"SELECT {', '.join(columns)} FROM {table.sql}")
     return f"({' UNION ALL '.join(rows)})"
