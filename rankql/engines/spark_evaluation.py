@@ -142,6 +142,8 @@ def evaluate_in_spark(
     rules, groups = request.RankingRules.of(options, evaluate_in_spark), request.parse_groupings(by)
     is_ordered = rules.conventions.ties == "order"
     require(not is_ordered, "ties='order' is not supported in Spark, where rows have no order.")
+    if rules.pool:
+        raise _describe_join("pool=True is not supported in Spark", rules.columns)
     runs = dict(run) if isinstance(run, Mapping) else {None: run}
     others = {"qrels": qrels, "attributes": attributes}
     frames = {partitions.table_label(name): frame for name, frame in runs.items()}
@@ -179,12 +181,11 @@ def evaluate_in_spark(
     if inputs.system is not None:
         found = frames["run"].select(_column(inputs.system).cast("string")).distinct().collect()
         systems = tuple(sorted(row[0] for row in found if row[0] is not None))
-    if inputs.qrels is None:
-        unshown = [x.name for x in plan.metrics if reads_unshown(x, vars(plan.conventions))]
-        several = unshown if rules.pool is None and len(systems or runs) > 1 else ()
-        _require_own_grades(
-            bool(rules.pool), several, [inputs.run_of(None).roles[x] for x in _JUDGED]
-        )
+    alone = rules.pool is None and inputs.qrels is None and len(systems or runs) > 1
+    unshown = [x.name for x in plan.metrics if alone and reads_unshown(x, vars(plan.conventions))]
+    if unshown:
+        what = f"{join_words(unshown[:3])}: several systems have grades of their own"
+        raise _describe_join(what, inputs.run_of(None).roles)
     rules = replace(rules, conventions=plan.conventions)
     task = replace(task, rules=rules, metrics=plan.metrics, systems=systems, meta=meta)
     rows, labels = _union_by_query(frames, inputs), [table.label for table in inputs.tables]
@@ -217,18 +218,12 @@ def evaluate_in_spark(
     )
 
 
-_JUDGED = ("query", "item", "rel")
-
-
-def _require_own_grades(pool: bool, metrics: Sequence[str], columns: Sequence[str]) -> None:
-    """Refuse to pool grades, and metrics for which it matters whose grades count."""
-    what = "pool=True is not supported in Spark"
-    if not pool:
-        what = f"{join_words(metrics[:3])}: several systems have grades of their own"
-    names = ", ".join(map(repr, columns))
-    join = f"qrels=run.select({names}).where({columns[-1] + ' IS NOT NULL'!r}).distinct()"
-    remedy = f"Pass pool=False, or the rows of all runs as judgments: {join}"
-    require(not (pool or metrics), f"{what}. {remedy}")
+def _describe_join(what: str, names: Mapping[str, Any]) -> RankqlError:
+    """The error about grades of several runs, with the judgments to pass."""
+    query, item, rel = (names.get(x) or x for x in ("query", "item", "rel"))
+    rows = f"run.select({query!r}, {item!r}, {rel!r}).where({f'{rel} IS NOT NULL'!r}).distinct()"
+    remedy = f"Pass pool=False, or the rows of all runs as judgments: qrels={rows}"
+    return RankqlError(f"{what}. {remedy}")
 
 
 @contextmanager

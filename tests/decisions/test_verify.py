@@ -166,11 +166,25 @@ def test_one_table():
     both = [run.join(QRELS, on=["query", "item"]).with_columns(system=pl.lit(name))
             for name, run in RUNS.items()]  # fmt: skip
     table, alone = pl.concat(both), both[0].drop("system")
-    rankql.compare(table, metrics="AP").save("x.md")
+    rankql.compare(table, metrics="AP", pool=False).save("x.md")
     rankql.evaluate(alone, metrics="AP").save("y.md")
+    rankql.evaluate(table, metrics="AP", pool=True).save("z.md")
+    assert rankql.verify("z.md", shuffled(table)).ok
     for path, rows in (("x.md", table), ("y.md", alone)):
         assert rankql.verify(path, rows).ok and rankql.verify(path, shuffled(rows)).ok
         assert parts(rankql.verify(path, changed(rows, 3, rel=9)))[0] == "run"
+
+
+def test_a_manifest_must_say_whose_grades_count():
+    rows = [("a", "q", "x", 1, 3), ("b", "q", "y", 1, 1)]
+    table = pl.DataFrame(rows, ["system", "query", "item", "pos", "rel"], orient="row")
+    result = rankql.evaluate(table, metrics="AP", pool=False)
+    result.save("x.json")
+    assert rankql.verify("x.json", table).ok
+    del result.meta.call["options"]["pool"]  # as an earlier version wrote it
+    result.save("y.json")
+    with pytest.raises(rankql.RankqlError, match="does not say whose grades count"):
+        rankql.verify("y.json", table)
 
 
 @pytest.mark.slow

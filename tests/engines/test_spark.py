@@ -118,7 +118,7 @@ def test_evaluate_several_runs(spark):
 
 
 @pytest.mark.quick
-def test_grades_of_several_systems_are_of_each_alone_and_a_note_says_so(spark):
+def test_grades_of_several_systems_are_of_each_alone_or_from_a_join(spark):
     rows = [
         ("a", "q", "x", 1, 3),
         ("a", "q", "z", 2, 0),
@@ -126,16 +126,18 @@ def test_grades_of_several_systems_are_of_each_alone_and_a_note_says_so(spark):
         ("b", "q", "x", 2, 3),
     ]
     table = pl.DataFrame(rows, ["system", "query", "item", "pos", "rel"], orient="row")
-    result = metrics.evaluate(framed(spark, table), metrics="nDCG@10", system="system")
-    assert [note.partition(":")[0] for note in result.notes].count("Grades") == 1
+    theirs = framed(spark, table)
+    for options in ({}, {"pool": True}):
+        with pytest.raises(rankql.RankqlError, match=r"pool=False.*distinct") as error:
+            metrics.evaluate(theirs, metrics="nDCG@10", system="system", **options)
+    join = re.search(r"qrels=run(.*)$", str(error.value))[1]
+    assert metrics.evaluate(theirs, metrics="P@1", system="system")["P@1", "a"] == 1
+    result = metrics.evaluate(theirs, metrics="nDCG@10", system="system", pool=False)
     assert dict(result.summary["system", "mean"].rows())["a"] == 1
-    judged = table.unique(["query", "item"]).select("query", "item", "rel")
-    given = metrics.evaluate(
-        framed(spark, table), framed(spark, judged), "nDCG@10", system="system"
-    )
-    assert not any(note.startswith("Grades") for note in given.notes)
-    ours = rankql.evaluate(table, metrics="nDCG@10")
-    assert_frame_equal(given.summary["system", "mean"], ours.summary["system", "mean"])
+    offered = eval(f"theirs{join}", {"theirs": theirs})
+    given = metrics.evaluate(theirs.drop("rel"), offered, "nDCG@10", system="system")
+    pooled = rankql.evaluate(table, metrics="nDCG@10", pool=True)
+    assert_frame_equal(given.summary["system", "mean"], pooled.summary["system", "mean"])
 
 
 def test_a_rollup_is_of_values_of_queries(spark, shop):

@@ -49,4 +49,4 @@ def test_an_item_that_a_system_has_twice_is_a_duplicate() -> None:
     assert evaluate(TABLE, pl.concat([TABLE, TABLE[:1]])) == pytest.approx(evaluate(TABLE, TABLE))
     other = TABLE.with_columns(seen=1)
     with pytest.raises(rankql.RankqlError, match="qrels has duplicates"):
-        evaluate(TABLE, pl.concat([other, other[:1].with_columns(seen=2)]))
+        evaluate(TABLE, pl.concat([other, other[:1].with_columns(seen=2)]), rel="rel")
