@@ -16,6 +16,7 @@ from rankql.core.base.column_names import Named
 from rankql.core.base.doors import DOORS, call_extra, find_door
 from rankql.core.base.errors import Question, RankqlError, advise, require, require_package
 from rankql.core.base.manifest import RECORDING
+from rankql.core.base.text import Note
 from rankql.core.base.writing import (
     PARQUET,
     HeaderlessPath,
@@ -365,11 +366,13 @@ def _with_means(session: Session, request: Request, error: RankqlError) -> Rankq
     """The error; the question whose grades count has the means under both answers."""
     if not (isinstance(error, Question) and error.metrics):
         return error
-    from rankql.core.evaluation.plan.pooling import with_means  # for several systems alone
+    from rankql.core.evaluation.plan.pooling import NULLS, with_means  # for several systems alone
 
-    def read_means(pool: bool) -> dict[str, dict[str, float | None]]:
+    def read_means(
+        pool: bool, metrics: Sequence[str]
+    ) -> tuple[dict[str, dict[str, float | None]], bool]:
         noted, rules = len(session.notes), replace(request.rules, pool=pool)
-        again = replace(request, rules=rules, interval=None, output=None)
+        again = replace(request, metrics=metrics, rules=rules, interval=None, output=None)
         if session.opened is not None:  # which may have been read in one pass
             runs, tables = session.opened
             run: Any = runs[None] if [*runs] == [None] else runs
@@ -377,11 +380,12 @@ def _with_means(session: Session, request: Request, error: RankqlError) -> Rankq
             again = replace(again, run=run, **others)
         try:
             summary = _compute_values(session, again).summary
+            nulls = any(Note.of(x).kind == NULLS for x in session.notes)
         finally:
             del session.notes[noted:]
         rows = summary.unique(["system", "metric"], keep="first", maintain_order=True)
         means = rows.select("system", "metric", "mean").rows()
-        return {x: {m: y for name, m, y in means if name == x} for x, _, _ in means}
+        return {x: {m: y for name, m, y in means if name == x} for x, _, _ in means}, nulls
 
     return with_means(error, read_means)
 

@@ -25,16 +25,22 @@ from rankql.core.tables.request import RankingRules
 from rankql.core.tables.session import Session
 from rankql.core.tables.tables import Table, quote_name
 
-# The queries in which the judged items of two systems differ: by their hashes, of which repeated
-# items change the sum, and among these by the items.
+# The queries in which the judged items of two systems may differ: the sums of their hashes do,
+# which repeated items change too.
+_LIKELY = """SELECT query FROM (
+        SELECT system, query, coalesce(sum(hash(item)) FILTER (rel IS NOT NULL), 0) AS items
+        FROM {rows} GROUP BY system, query) GROUP BY query HAVING min(items) < max(items)"""
+# Does a system lack a judged item that another one has in a query of both?
 _DIFFER = """WITH rows AS NOT MATERIALIZED {rows},
-    sums AS (SELECT system, query, coalesce(sum(hash(item)) FILTER (rel IS NOT NULL), 0) AS items
-             FROM rows GROUP BY system, query),
-    likely AS MATERIALIZED (SELECT query, count(*) AS systems FROM sums GROUP BY query
-                            HAVING min(items) < max(items)),
-    judged AS (SELECT query, item, count(DISTINCT system) AS n FROM rows SEMI JOIN likely
-               USING (query) WHERE rel IS NOT NULL GROUP BY query, item)
-    SELECT count(*) > 0 FROM judged JOIN likely USING (query) WHERE n < systems"""
+    likely AS MATERIALIZED ({likely} LIMIT {limit}),
+    shown AS MATERIALIZED (FROM rows SEMI JOIN likely USING (query)),
+    systems AS (SELECT query, count(DISTINCT system) AS n FROM shown GROUP BY query),
+    judged AS (SELECT query, item, count(DISTINCT system) AS has FROM shown
+               WHERE rel IS NOT NULL GROUP BY query, item)
+    SELECT count(*) > 0, (SELECT count(*) FROM likely)
+    FROM judged JOIN systems USING (query) WHERE has < n"""
+# So many of these queries mostly decide.
+_FIRST = 100
 # The judged items, the lowest grade of each, and how many rows of it have none.
 _POOL = """(SELECT query AS {query}, item AS {item}, max(rel) AS {rel}, min(rel) AS {low},
            count(*) - count(rel) AS {null}
@@ -45,6 +51,8 @@ _FACTS = f"""count(*), count_if({_TWO}),
     min(({{query}}, {{item}}, {{low}}::DOUBLE, {{rel}}::DOUBLE), 3) FILTER ({_TWO}),
     coalesce(sum({{null}}), 0)::BIGINT"""
 # What each answer means, and of how many systems the question shows the values.
+# The kind of the note on rows of NULL.
+NULLS = "null-in-pool"
 _ASKED = "Several systems have grades of their own. Which count?"
 _MEANINGS = {True: "all grades are one set of judgments ",
              False: "each run is measured by its own rows"}  # fmt: skip
@@ -53,28 +61,37 @@ _SHOWN = 3
 Means = Mapping[str, Mapping[str, float | None]]
 
 
-def with_means(question: Question, read: Callable[[bool], Means]) -> Question:
+def with_means(
+    question: Question, read: Callable[[bool, Sequence[str]], tuple[Means, bool]]
+) -> Question:
     """The question with the first metric whose mean differs, of at most three systems.
 
-    read: the means under pool=. An answer that fails is in words.
+    read: the means of metrics under pool=, and whether a NULL has the grade of another row; then
+    pool=False stands first. An answer that fails is in words.
     """
-    asked, means, others = copy(question), dict[bool, Means](), list[str]()
-    for pool in (x["pool"] for x in question.calls):
-        try:
-            means[pool] = read(pool)
-        except RankqlError as error:
-            others.append(error.text)
-    systems = [*dict.fromkeys(name for each in means.values() for name in each)]
-
-    def differing(metric: str) -> list[str]:
-        values = [[_show(each, x, metric) for each in means.values()] for x in systems]
-        return [x for x, y in zip(systems, values, strict=True) if len({*y}) > 1]
-
-    metric = next(filter(differing, question.metrics), question.metrics[0])
-    shown = [*dict.fromkeys([*differing(metric), *systems])][:_SHOWN]
+    asked, others = copy(question), list[str]()
+    for metrics in filter(None, (question.metrics[:1], question.metrics[1:])):
+        means, others = dict[bool, Means](), []
+        for pool in (True, False):
+            try:
+                means[pool], nulls = read(pool, metrics)
+            except RankqlError as error:
+                others.append(error.text)
+                continue
+            if pool and nulls:
+                asked.calls = [{"pool": False}, {"pool": True}]
+        systems = [*dict.fromkeys(name for each in means.values() for name in each)]
+        differing = {
+            x: [y for y in systems if len({_show(each, y, x) for each in means.values()}) > 1]
+            for x in metrics
+        }
+        if others or any(differing.values()):
+            break
+    metric = next(filter(differing.get, metrics), metrics[0])
+    shown = [*dict.fromkeys([*differing[metric], *systems])][:_SHOWN]
     names = join_words(systems) if len(systems) <= _SHOWN else f"{len(systems)} systems"
     asked.text = f"{names} have grades of their own. Which count for {metric}?"
-    asked.calls, asked.others = [{"pool": x} for x in means], others
+    asked.calls, asked.others = [x for x in asked.calls if x["pool"] in means], others
     for pool, each in means.items():
         values = ", ".join(f"{x} {_show(each, x, metric)}" for x in systems if x in shown)
         asked.meanings[as_arguments({"pool": pool})] = f"{_MEANINGS[pool]}  {values}"
@@ -108,12 +125,20 @@ def pool_grades(
         return inputs
     every = _read_rows(inputs, rules.conventions.negative)
     if not rules.pool:
-        if not session.value(_DIFFER.format(rows=every)):
+        for limit in (_FIRST, "ALL"):
+            sql = _DIFFER.format(rows=every, likely=_LIKELY.format(rows=every), limit=limit)
+            differ, looked = session.row(sql)
+            if differ or looked < _FIRST:
+                break
+        if not differ:
             return inputs
         if metrics is None:
             what = "systems have other judged items, so evaluate asks which count"
             session.note("Grades", f"{what}: pass pool=")
             return inputs
+        question = Question(_ASKED, [{"pool": True}, {"pool": False}])
+        question.metrics = reading
+        raise question
     roles = {x: next(iter(inputs.runs.values())).roles[x] for x in ("query", "item", "rel")}
     names = {x: quote(f"{INTERNAL_PREFIX}{x}") for x in ("low", "null")}
     names |= {role: quote(name) for role, name in roles.items()}
@@ -121,12 +146,6 @@ def pool_grades(
     documents = rules.collapse is not None  # which have the highest grade of their chunks
     items, two, examples, nulls = pool.row(_FACTS.format(**names))
     require(bool(items), NO_GRADES)
-    if not rules.pool:
-        session.drop(pool)
-        first = not ((two and not documents) or nulls)
-        question = Question(_ASKED, [{"pool": x} for x in (first, not first)])
-        question.metrics = reading
-        raise question
     if two and not documents:
         raise _two_grades(two, examples, roles["rel"])
     # Judgments of other runs are known now.
@@ -134,7 +153,8 @@ def pool_grades(
     session.notes = [x.reword(lambda words: words.partition(NO_OTHERS)[0]) for x in notes]
     if nulls:
         count = format_count(nulls, "row")
-        session.note("Grades", f"{count} without a grade {has_or_have(nulls)} that of another row")
+        have = f"{count} without a grade {has_or_have(nulls)} that of another row"
+        session.note("Grades", have, NULLS)
     return _with_pool(inputs, pool)
 
 
