@@ -190,7 +190,7 @@ def leave_out_empty(session: Session, inputs: Inputs) -> Inputs:
         item = table.roles.get("item", "")
         if not item or table.is_assumed("item") or table.unit != "rows":
             continue
-        total, counts = count_values(table, [item])
+        total, counts = count_values(table, inputs.ids(table))  # as the checks of ids do
         if counts[item] == total:
             continue
         keys = ", ".join(map(quote, (x for x in inputs.ids(table) if x != item)))
