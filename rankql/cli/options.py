@@ -224,7 +224,6 @@ _SPELLINGS = {
     **{name: _Spelling(name.upper()) for name in ("test", "correction", "tag")},
     "baseline": _Spelling("NAME"),
     **dict.fromkeys(("score", "pos", "cluster", "weight", "time", "day", "forbidden"), _COLUMN),
-    **dict.fromkeys(arguments.WORDS, _COLUMN),
     "system": _PAIR,
 }  # fmt: skip
 _NO_TIME = "Shuffle the queries once for --interval anytime: only for a set that does not grow."

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-QUERY = click.option("--query", "--user", metavar="COLUMN", help="Column of the user.")
-ITEM = click.option("--item", "--product", metavar="COLUMN", help="Column of the item.")
+QUERY = click.option("--query", metavar="COLUMN", help="Column of the user.")
+ITEM = click.option("--item", metavar="COLUMN", help="Column of the item.")
 
 
 @command("split", "split log.parquet --share 0.2 -o train.parquet test.parquet",

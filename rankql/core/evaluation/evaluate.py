@@ -185,9 +185,6 @@ def evaluate(
     system : str or list of str, optional
         Column of the system, if one table holds the runs of several, or several columns of its key.
         Usual names, such as model, are recognised if items or positions of a query repeat.
-    user, doc, product : str, optional
-        Another word for query (user) or item (doc, product), if no other column of the tables has a
-        known name of this role.
     descending : bool, optional
         Whether the highest score is best, or the lowest, as for distances. By default the highest,
         unless the column is called distance, dist, l2_distance or the like.

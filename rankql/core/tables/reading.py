@@ -67,8 +67,6 @@ def read_inputs(session: Session, request: Request) -> Inputs:
         runs = {x: without_equal_rows(session, table) for x, table in runs.items()}
     if "qrels" in request.once and tables["qrels"]:
         tables["qrels"] = without_equal_rows(session, tables["qrels"])
-    for table in (*runs.values(), *filter(None, [tables["qrels"]])):
-        rules.require_words(table.label, [*table.columns])
     by = dict.fromkeys(itertools.chain(*request.groupings), "by")
     for name in (x for x in by if isinstance(x, Named)):
         column = f"{name.sql} AS {name}"

@@ -10,7 +10,7 @@ from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from rankql.core.base.column_names import ROLES, find_name, name_expression, squash
+from rankql.core.base.column_names import ROLES, name_expression
 from rankql.core.base.doors import call_extra, find_door
 from rankql.core.base.errors import RankqlError, require, require_choice
 from rankql.core.metrics.conventions import ConventionOptions, Conventions, choose, describe_option
@@ -34,16 +34,9 @@ class Columns(TypedDict, total=False):
     score: str | Sequence[str] | None
     pos: str | Sequence[str] | None
     system: str | Sequence[str] | None
-    user: str | None
-    doc: str | None
-    product: str | None
     descending: bool | None
     columns: Sequence[str] | Sequence[Sequence[str]] | None
     part: str | Sequence[str | None] | None
-
-
-# Words that people type for a role.
-WORDS = {"user": "query", "doc": "item", "product": "item"}
 
 
 class RowOptions(Columns, total=False):
@@ -175,12 +168,6 @@ class RankingRules:
                 conventions = replace(conventions, undefined="zero")
         of_tool = tool_of(conventions.profile).options
         columns = {role: options.get(role) for role in ROLES}
-        for word in (word for word in WORDS if options.get(word) is not None):
-            role, value = WORDS[word], options[word]
-            require(isinstance(value, str), f"{word} must be the name of a column, not {value!r}")
-            both = f"{word}= and {role}= name one role. Leave out one of them"
-            require(columns[role] is None, both)
-            columns[role] = value
         return cls(
             columns,
             conventions,
@@ -192,17 +179,6 @@ class RankingRules:
         """The same with the score in this column."""
         options = {**self.options, "score": name}
         return replace(self, columns={**self.columns, "score": name}, options=options)
-
-    def require_words(self, table: str, columns: Sequence[str]) -> None:
-        """Refuse a word such as user= if a table has a column with a known name of its role."""
-        for word in (word for word in WORDS if self.options.get(word) is not None):
-            role, value = WORDS[word], self.options[word]
-            others = [x for x in columns if squash(x) != squash(value)]
-            if (known := find_name(others, role)) and value in columns:
-                calls = f"Pass item={value!r}, or item={known!r}"
-                if role == "query":
-                    calls = f"query={value!r} ranks within it, by={value!r} gives slices"
-                raise RankqlError(f"{word}={value!r}: {table} also has {known!r}. {calls}")
 
 
 def require_known_options(
