@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 import click
 
 import rankql
+from rankql.core.base.errors import closest
 from rankql.core.base.writing import HeaderlessPath, is_path, name_by_file
 from rankql.core.metrics import conventions
 from rankql.core.metrics.metric_record import GAIN
@@ -158,6 +159,15 @@ def _parse_min_scores(texts: Sequence[str]) -> float | dict[str, float]:
     return scores[""] if [*scores] == [""] else scores
 
 
+def _parse_tool(name: str) -> str:
+    """Parse the name of a profile; of a typo, the most similar one is named."""
+    if name not in conventions.PROFILES:
+        close = closest(name, conventions.PROFILES)
+        hint = f" Did you mean {close!r}?" if close else ""
+        raise click.BadParameter(f"unknown tool {name!r}.{hint} `rankql metrics --tools` lists all")
+    return name
+
+
 def _parse_queries(texts: Sequence[str]) -> Any:
     """Parse query ids, and objects {"system": ..., "query": ...}."""
     queries = [json.loads(x) if x[:1] == "{" and x[-1:] == "}" else x for x in texts]
@@ -219,7 +229,8 @@ _SPELLINGS = {
     "descending": _Spelling(None, ("--descending/--ascending",)),
     "pool": _Spelling(None, ("--pool/--no-pool",)),
     "collapse": _Spelling("COLUMN|SEPARATOR"),
-    "conventions": _Spelling("TOOL", settings={"type": click.Choice([*conventions.PROFILES])}),
+    "conventions": _Spelling("TOOL", (), _parse_tool,
+                             "`rankql metrics --tools` lists all."),
     "gain": _Spelling(settings={"type": click.Choice(GAIN.choices)}),
     **{name: _Spelling(name.upper()) for name in ("test", "correction", "tag")},
     "baseline": _Spelling("NAME"),

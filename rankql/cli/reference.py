@@ -12,13 +12,17 @@ import click
 from rankql.cli.command import COLUMNS, FORMAT, command, print_frame
 from rankql.cli.options import DATA, PATH
 from rankql.cli.tasks import split_inputs
-from rankql.core.base.errors import RankqlError, describe_unknown, require_whole_number
+from rankql.core.base.errors import RankqlError, require_whole_number
+from rankql.core.metrics.conventions import PROFILES
+from rankql.core.metrics.parse import describe_unknown_metric
+from rankql.core.metrics.profiles import TOOLS
 
 
-@command("metrics", "metrics", "metrics recall", "metrics --format json")
+@command("metrics", "metrics", "metrics recall", "metrics --tools", "metrics --format json")
 @click.argument("text", default="")
+@click.option("--tools", is_flag=True, help="List the tools that --conventions takes.")
 @FORMAT
-def metrics_command(text: str) -> None:
+def metrics_command(text: str, tools: bool = False) -> None:
     """List the metrics, or those that match TEXT.
 
     TEXT is a part of a name or definition. With a --format, prints also the level,
@@ -28,11 +32,15 @@ def metrics_command(text: str) -> None:
 
     from rankql.core.metrics.all_metrics import metrics
 
+    if tools:
+        known = {name: TOOLS[name].version for name in PROFILES if name in TOOLS}
+        frame = pl.DataFrame({"conventions": [*known], "tool": [*known.values()]})
+        return print_frame(frame, click.get_current_context().meta["format"])
     frame = metrics()
     texts = pl.concat_str("name", "function", "aliases", "definition", separator=" ")
     matches = frame.filter(texts.str.to_lowercase().str.contains(text.lower(), literal=True))
     if matches.is_empty():
-        raise RankqlError(describe_unknown("metric", text, frame["name"].to_list()))
+        raise RankqlError(describe_unknown_metric(text))
     if (form := click.get_current_context().meta["format"]) != "table":
         return print_frame(matches, form)
     formatter = click.HelpFormatter(width=80)

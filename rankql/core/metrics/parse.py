@@ -389,9 +389,15 @@ def _find_record(name: str, k: str | None = None) -> MetricRecord:
     own = f"evaluate does not compute {name!r}. Call {name.lower()}() in SQL or polars"
     require(name.lower() not in FUNCTIONS, own)
     _refuse_elsewhere(name, k)
-    names = [record.name for record in EVALUATED]
-    other = profiles.describe_name(name)
-    raise RankqlError(other or errors.describe_unknown("metric", name, names))
+    raise RankqlError(profiles.describe_name(name) or describe_unknown_metric(name))
+
+
+def describe_unknown_metric(name: str) -> str:
+    """The error about a name that no metric has: the most similar one, and where they are listed."""
+    names = {x: record.name for record in EVALUATED for x in (record.name, *record.aliases)}
+    close = errors.closest(name, names)
+    hint = f" Did you mean {close!r}?" if close else ""
+    return f"Unknown metric {name!r}.{hint} rankql.metrics(), or `rankql metrics`, lists all"
 
 
 def _refuse_elsewhere(name: str, k: str | None = None) -> None:

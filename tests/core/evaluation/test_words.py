@@ -148,3 +148,16 @@ def test_the_command_line_has_a_caption_of_ones_own(command, tmp_path):
     assert CliRunner().invoke(main, [*command, "-o", str(file)]).exit_code == 0
     assert f"\\caption{{{caption}}}" in file.read_text()
     assert "--caption is for LaTeX" in CliRunner().invoke(main, command).output
+
+
+def test_a_typo_has_one_suggestion(command):
+    for name, close in (("nDGC@10", "'nDCG'"), ("precison@5", "'Precision'"), ("zzz", "")):
+        with pytest.raises(RankqlError) as error:
+            rankql.evaluate(RUN, QRELS, name, **NAMES)
+        hint = f" Did you mean {close}?" if close else ""
+        lists = "rankql.metrics(), or `rankql metrics`, lists all"
+        assert str(error.value) == f"Unknown metric {name.partition('@')[0]!r}.{hint} {lists}"
+    wrong = CliRunner().invoke(main, [*command, "--conventions", "trec_evl"])
+    assert "unknown tool 'trec_evl'. Did you mean 'trec_eval'?" in wrong.stderr
+    listed = CliRunner().invoke(main, ["metrics", "--tools"]).stdout
+    assert "trec_eval 9" in listed and len(listed.splitlines()) == 20
