@@ -56,11 +56,12 @@ def __getattr__(name: str) -> object:
         module = Path(__file__).with_name(name)
         if name.startswith("_") or module.exists() or module.with_suffix(".py").exists():
             raise
+        from rankql.core.base.errors import RENAMED
         from rankql.core.metrics.macros import nearest_names
         from rankql.core.metrics.parse import function_called
 
         stem, by_score, _ = name.partition("_by_score")
-        known = function_called(stem) and function_called(stem) + by_score
+        known = RENAMED.get(name) or (function_called(stem) and function_called(stem) + by_score)
         names = [f"rankql.{x}" for x in ([known] if known else nearest_names(name, __dir__()))]
         use = f". Use {' or '.join(names)}" if names else ""
         raise AttributeError(f"rankql has no {name!r}{use}") from None

@@ -96,7 +96,7 @@ from .decisions.gate import gate
 from .decisions.judges import JudgeReport, judges
 from .decisions.verdict import Verdict
 from .decisions.verify import Verification, verify
-from .diagnostics.check import Finding, Report, check
+from .diagnostics.check import CheckResult, Finding, check
 from .diagnostics.explain import Explanation, explain
 from .diagnostics.funnel import Funnel, funnel
 from .diagnostics.min_scores import MinScores, min_scores
@@ -199,6 +199,7 @@ __all__ = [
     "PROFILES",
     "Association",
     "Audit",
+    "CheckResult",
     "Comparison",
     "Conventions",
     "Explanation",
@@ -210,7 +211,6 @@ __all__ = [
     "Monitoring",
     "Question",
     "RankqlError",
-    "Report",
     "Result",
     "Verdict",
     "Verification",

@@ -121,7 +121,7 @@ def check_command(inputs: Sequence[str], **options: Any) -> None:
         replace(x, message=as_cli_options(x.message), why=as_cli_options(x.why)) for x in report
     ]
     show(replace(report, findings=findings))
-    raise SystemExit(0 if report.ok else 1)
+    raise SystemExit(0 if report.passed else 1)
 
 
 @task("monitor", "diagnostics.monitor",
@@ -255,7 +255,7 @@ def audit_command(table: str | None = None, fail: bool = False, **options: Any) 
 
     result = audit(table=table, **options)
     show(result)
-    raise SystemExit(1 if fail and not result.ok else 0)
+    raise SystemExit(1 if fail and not result.passed else 0)
 
 
 @task("verify", "decisions.verify", "verify report.html old.run new.run my.qrels",
@@ -287,7 +287,7 @@ def verify_command(path: str, inputs: Sequence[InputPath], **options: Any) -> No
     others = {label: x for label, x in tables.items() if not label.startswith("run")}
     result = call(path, runs or tables.get("run"), **others, **options)
     show(result)
-    raise SystemExit(0 if result.ok else 1)
+    raise SystemExit(0 if result.passed else 1)
 
 
 def _compare(inputs: Sequence[str], options: dict[str, Any]) -> Comparison:

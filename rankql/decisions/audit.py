@@ -54,7 +54,7 @@ class Audit(TableResult):
     notes: list[str] = field(default_factory=list)
 
     @property
-    def ok(self) -> bool:
+    def passed(self) -> bool:
         """Is every mean possible, and every difference from the baseline significant?"""
         return not self.table["verdict"].is_in([*MARKS]).any()
 

@@ -41,7 +41,7 @@ class Verification(TableResult):
     notes: list[str] = field(default_factory=list)
 
     @property
-    def ok(self) -> bool:
+    def passed(self) -> bool:
         """Is everything the same?"""
         return self.table.is_empty()
 
@@ -80,7 +80,7 @@ def verify(
     >>> run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [2.0, 1.0]})
     >>> qrels = pl.DataFrame({"query": ["a"], "item": ["y"], "rel": [1]})
     >>> rankql.evaluate(run, qrels, "RR@10").save("result.json")
-    >>> rankql.verify("result.json", run, qrels).ok
+    >>> rankql.verify("result.json", run, qrels).passed
     True
     """
     saved, intact = read_manifest(path)

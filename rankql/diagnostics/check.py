@@ -60,7 +60,7 @@ def check(
     train: Data | None = None,
     con: duckdb.DuckDBPyConnection | None = None,
     **options: Unpack[ReadingOptions],
-) -> Report:
+) -> CheckResult:
     """Find problems in runs and judgments that make metrics wrong or misleading.
 
     Parameters
@@ -92,7 +92,7 @@ def check(
         request = Request(run, qrels, (), rules, train=train)
         findings, sources = count_equal_once(session, request, partial(_find_all, session, k))
     findings.sort(key=lambda finding: LEVELS.index(finding.level))
-    return Report(findings, sources, k)
+    return CheckResult(findings, sources, k)
 
 
 def _find_all(
@@ -337,7 +337,7 @@ class Finding:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Report(TableResult):
+class CheckResult(TableResult):
     """The findings of `check`, errors first."""
 
     findings: Sequence[Finding]
@@ -345,10 +345,10 @@ class Report(TableResult):
     k: int = 10
     # Always empty: everything is a finding.
     notes: list[str] = field(default_factory=list)
-    _details = ("ok", "k", "tables")
+    _details = ("passed", "k", "tables")
 
     @property
-    def ok(self) -> bool:
+    def passed(self) -> bool:
         """Whether no finding is an error; warnings and notes are allowed."""
         return all(finding.level != "error" for finding in self.findings)
 
@@ -359,7 +359,7 @@ class Report(TableResult):
         return len(self.findings)
 
     def __bool__(self) -> bool:
-        return True  # even without findings; see .ok
+        return True  # even without findings; see .passed
 
     @property
     def table(self) -> pl.DataFrame:

@@ -213,11 +213,11 @@ def test_compare(alpha):
 @few(1)("name", ["x.json", "x.md"])
 def test_verify_computes_it_again(name, tmp_path):
     rankql.compare(RUNS, QRELS, "RR", **OPTIONS).save(tmp_path / name)
-    assert rankql.verify(tmp_path / name, RUNS, QRELS).ok
+    assert rankql.verify(tmp_path / name, RUNS, QRELS).passed
     later = QRELS.with_columns(ts=QRELS["ts"].reverse())
-    assert not rankql.verify(tmp_path / name, RUNS, later).ok
+    assert not rankql.verify(tmp_path / name, RUNS, later).passed
     rankql.evaluate(OLD, QRELS, "RR", **OPTIONS).save(tmp_path / name)
-    assert rankql.verify(tmp_path / name, OLD, QRELS).ok
+    assert rankql.verify(tmp_path / name, OLD, QRELS).passed
 
 
 def test_gate():

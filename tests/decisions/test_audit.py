@@ -48,7 +48,7 @@ def test_a_share_has_the_interval_of_clopper_and_pearson():
 )  # fmt: skip
 def test_the_metric_says_whether_it_is_a_share(metric, share):
     result = audit(0.93, 20, metric)
-    assert (result.table["verdict"].item() == "impossible") == share != result.ok
+    assert (result.table["verdict"].item() == "impossible") == share != result.passed
     if share:
         assert "0.93 is no share of 20 queries: 18 are 0.9 and 19 are 0.95" in repr(result)
 
@@ -143,7 +143,7 @@ def test_a_baseline_on_the_same_queries(k, verdict, said):
     expected = (2.0 ** (1 - (46 - k)), mcnemar_p(46 - k + losses, losses))
     assert numbers(result, "p_lo", "p_hi") == pytest.approx(expected)
     assert numbers(result, "verdict", "differ") == (verdict, 46 - k)
-    assert said in repr(result) and result.ok == (verdict == "significant")
+    assert said in repr(result) and result.passed == (verdict == "significant")
 
 
 def exact_p(ours, theirs):
@@ -317,7 +317,7 @@ def test_a_table_is_corrected_within_each_metric(tmp_path):
     ]
     verdicts = result.table["verdict"].to_list()
     assert verdicts == ["depends", "depends", "never", "significant"]
-    assert "at 0.025 (for 2 tests)" in repr(result) and not result.ok
+    assert "at 0.025 (for 2 tests)" in repr(result) and not result.passed
     assert "✗" in repr(result)
     assert result.title == "4 means against BM25: 2 depends, 1 significant, 1 never"
     single = audit("1.00", 50, "HR@5", baseline="0.86", systems=3).table

@@ -93,7 +93,7 @@ def test_the_same_inputs_in_any_order_are_verified(function, suffix):
     (result.wide() if function == "wide" else result).save(f"x{suffix}")
     run, qrels, about = map(shuffled, (runs, QRELS, PARTS))
     verification = rankql.verify(f"x{suffix}", run, qrels, attributes=about)
-    assert verification.ok, verification
+    assert verification.passed, verification
     runs_text = "1 run" if function == "one system" else "2 runs"
     title = f"Verified: {runs_text}, judgments, attributes, conventions and "
     assert verification.title.startswith(title)
@@ -124,7 +124,7 @@ def test_options_come_from_the_file(name, function):
     options = {"metrics": METRICS, **OPTIONS[name]}
     tables = {x: options[x] for x in TABLES if isinstance(options.get(x), pl.DataFrame)}
     function(RUNS, QRELS, **options).save("x.md")
-    assert rankql.verify("x.md", RUNS, QRELS, **tables).ok
+    assert rankql.verify("x.md", RUNS, QRELS, **tables).passed
     others = {label: table.head(len(table) - 1) for label, table in tables.items()}
     if others:
         assert {*others} <= {*parts(rankql.verify("x.md", RUNS, QRELS, **others))}
@@ -134,8 +134,8 @@ def test_options_of_compare():
     runs = {**RUNS, "third": make_run(3)}
     options = {"baseline": "new", "test": "randomisation", "resamples": 500, "seed": 3}
     path = saved(run=runs, **options, confidence=0.9, correction="bh")
-    assert rankql.verify(path, [OLD, NEW, runs["third"]], QRELS).ok
-    assert rankql.verify(path, {name: runs[name] for name in reversed(runs)}, QRELS).ok
+    assert rankql.verify(path, [OLD, NEW, runs["third"]], QRELS).passed
+    assert rankql.verify(path, {name: runs[name] for name in reversed(runs)}, QRELS).passed
 
 
 @few(1)("rel", [{"buy": 3, "click": 1}, ("outcome", {"buy": 3, "click": 1})])
@@ -144,7 +144,7 @@ def test_events(rel):
     events = QRELS.select("query", "item", pl.when(pl.col("rel") > 1).then(pl.lit("buy"))
                           .otherwise(pl.lit("click")).alias(column))  # fmt: skip
     rankql.evaluate(OLD, events, "nDCG@5", rel=rel).save("x.json")
-    assert rankql.verify("x.json", OLD, events).ok
+    assert rankql.verify("x.json", OLD, events).passed
 
 
 @pytest.mark.report
@@ -169,9 +169,9 @@ def test_one_table():
     rankql.compare(table, metrics="AP", pool=False).save("x.md")
     rankql.evaluate(alone, metrics="AP").save("y.md")
     rankql.evaluate(table, metrics="AP", pool=True).save("z.md")
-    assert rankql.verify("z.md", shuffled(table)).ok
+    assert rankql.verify("z.md", shuffled(table)).passed
     for path, rows in (("x.md", table), ("y.md", alone)):
-        assert rankql.verify(path, rows).ok and rankql.verify(path, shuffled(rows)).ok
+        assert rankql.verify(path, rows).passed and rankql.verify(path, shuffled(rows)).passed
         assert parts(rankql.verify(path, changed(rows, 3, rel=9)))[0] == "run"
 
 
@@ -180,7 +180,7 @@ def test_a_manifest_must_say_whose_grades_count():
     table = pl.DataFrame(rows, ["system", "query", "item", "pos", "rel"], orient="row")
     result = rankql.evaluate(table, metrics="AP", pool=False)
     result.save("x.json")
-    assert rankql.verify("x.json", table).ok
+    assert rankql.verify("x.json", table).passed
     del result.meta.call["options"]["pool"]  # as an earlier version wrote it
     result.save("y.json")
     with pytest.raises(rankql.RankqlError, match="does not say whose grades count"):
@@ -198,11 +198,11 @@ def test_files_frames_and_tables():
     con.execute("CREATE TABLE runs AS FROM 'old.csv'")
     rankql.evaluate("old.run", "my.qrels", METRICS).save("x.md")
     for run in ("old.run", OLD, OLD.to_pandas()):
-        assert rankql.verify("x.md", run, QRELS).ok
+        assert rankql.verify("x.md", run, QRELS).passed
     con.register("judged", QRELS.to_arrow())
-    assert rankql.verify("x.md", "runs", "judged", con=con).ok
+    assert rankql.verify("x.md", "runs", "judged", con=con).passed
     rankql.evaluate("bare.csv", "my.qrels", METRICS, columns=OLD.columns).save("y.md")
-    assert rankql.verify("y.md", "bare.csv", "my.qrels").ok
+    assert rankql.verify("y.md", "bare.csv", "my.qrels").passed
     # Three metrics have a mean, two ends and three counts each.
     assert "conventions and 18 numbers are" in rankql.verify("x.md", OLD, QRELS).title
     short = OLD.with_columns(pl.col("score").cast(pl.Float32))
@@ -215,7 +215,7 @@ def test_values_per_query():
     rankql.evaluate(RUNS, QRELS, METRICS).save_values("y.parquet")
     for path in ("x.parquet", "y.parquet"):
         verification = rankql.verify(path, RUNS, QRELS)
-        assert verification.ok and "72 numbers" in verification.title  # 2 runs, 3 metrics
+        assert verification.passed and "72 numbers" in verification.title  # 2 runs, 3 metrics
     wrong = rankql.verify("x.parquet", RUNS, changed(QRELS, 0, rel=9))
     assert parts(wrong) == ["qrels", "numbers"] and ", q0 is" in wrong.table["difference"][1]
 
@@ -243,7 +243,7 @@ def test_numbers_although_inputs_are_equal(monkeypatch):
     (difference,) = rankql.verify(path, RUNS, QRELS).table.rows()
     assert difference[1].startswith("1 differ although all inputs are the same; mean is 0.5 in")
     monkeypatch.setattr(module, "_list_numbers", lambda *_: ({"mean": 0.5}, {"mean": 0.5 + 1e-11}))
-    assert rankql.verify(path, RUNS, QRELS).ok
+    assert rankql.verify(path, RUNS, QRELS).passed
 
 
 def test_another_version_and_another_hash_function(monkeypatch):
@@ -311,7 +311,7 @@ def test_a_manifest_is_text(suffix):
     """A label is no part of a page or a comment, and the file is still verified."""
     runs = {EVIL: OLD, '"rankql_manifest": {}': NEW}
     path = saved(suffix, runs)
-    assert rankql.verify(path, runs, QRELS).ok
+    assert rankql.verify(path, runs, QRELS).passed
     if suffix in (".html", ".md"):
         text = Path(path).read_text("utf-8")
         manifest = text[text.rindex("rankql-manifest") :]
@@ -375,7 +375,7 @@ def test_a_line_end_is_no_change_but_a_digit_is(suffix):
         return
     text = path.read_text("utf-8")
     path.write_bytes(text.replace("\n", "\r\n").encode())
-    assert rankql.verify(path, RUNS, QRELS).ok
+    assert rankql.verify(path, RUNS, QRELS).passed
     digits = [match.start() for match in re.finditer(r"\d\.\d{4}", text)]
     place = digits[0]
     path.write_text(f"{text[:place]}{(int(text[place]) + 1) % 10}{text[place + 1 :]}", "utf-8")
@@ -494,7 +494,7 @@ def test_no_manifest_is_an_error():
 def test_the_result_of_a_comparison():
     """Its means are of the queries that all systems define."""
     rankql.compare(RUNS, QRELS.filter(pl.col("query") != "q1"), METRICS).result.save("x.json")
-    assert rankql.verify("x.json", RUNS, QRELS.filter(pl.col("query") != "q1")).ok
+    assert rankql.verify("x.json", RUNS, QRELS.filter(pl.col("query") != "q1")).passed
 
 
 def test_a_digit_that_changes_no_number():
@@ -532,7 +532,7 @@ def test_a_manifest_of_text_has_two_kilobytes_at_most(function, suffix):
         text = path.read_text("utf-8")
         end = text.index("</script>", text.rindex("rankql-manifest")) if suffix != ".md" else None
         assert len(text[text.rindex("rankql-manifest") : end].encode()) <= 2048
-        assert rankql.verify(path, RUNS, QRELS, attributes=options.get("attributes")).ok
+        assert rankql.verify(path, RUNS, QRELS, attributes=options.get("attributes")).passed
 
 
 def test_a_metric_whose_numbers_differ_is_named_with_numbers_of_now():

@@ -15,7 +15,7 @@ from rankql.core.base.doors import Door
 from rankql.core.base.errors import RankqlError
 from rankql.core.evaluation.checks.sampled import SAMPLED
 from rankql.core.evaluation.evaluate import evaluate
-from rankql.diagnostics.check import Finding, Report, check
+from rankql.diagnostics.check import CheckResult, Finding, check
 from rankql.diagnostics.row_checks import COLUMNS, ROWS
 from support import drawn_faults, faults
 from support.parameters import cycled, few
@@ -63,7 +63,7 @@ def one(report):
 def test_no_problems():
     for run in (scored(), placed()):
         report = check(run, judged(), k=2)
-        assert list(report) == [] and report.ok and report
+        assert list(report) == [] and report.passed and report
         assert repr(report) == "Check of run (4 rows), qrels (4 rows) at k = 2: no problems found"
         assert list(check(run, k=2)) == []
 
@@ -77,7 +77,7 @@ def test_what_evaluate_reads_is_no_error(second):
     report = check(run, qrels)
     found = {x.kind: x.level for x in report if x.kind.startswith("duplicate")}
     twice = {"duplicate-items": "warning"} if second == "below" else {}
-    assert found == twice | {"duplicate-judgments": "warning"} and report.ok
+    assert found == twice | {"duplicate-judgments": "warning"} and report.passed
     evaluate(run, qrels, "nDCG@10")
 
 
@@ -88,10 +88,10 @@ def test_questions_without_an_answer_are_no_problem():
         {"question": "c", "retrieved": ["x"], "relevant": None},
     ]
     report = check(rows)
-    assert report.ok and "null-ids" not in kinds(report)
+    assert report.passed and "null-ids" not in kinds(report)
     found = {x.kind: (x.level, x.count) for x in report}
     assert found["unjudged-queries"] == found["no-relevant"] == ("warning", 1)
-    assert check({"a": ["x"], "b": ["y"]}, {"a": ["x"], "b": []}).ok
+    assert check({"a": ["x"], "b": ["y"]}, {"a": ["x"], "b": []}).passed
 
 
 def test_every_check_is_in_the_matrix_of_faults():
@@ -318,12 +318,12 @@ def test_ids_of_any_type(kind):
 
 def test_report():
     bad = {"query": "<b>|", "score": "nan"}
-    report = Report(
+    report = CheckResult(
         [Finding("one", "error", "run", 1234, "what", "why", (bad, bad)),
          Finding("another-kind", "note", "qrels", 2, "what", "why")],
         {"run": {"rows": 5, "columns": {"query": "q"}}}, 3,
     )  # fmt: skip
-    assert not report.ok and len(report) == 2
+    assert not report.passed and len(report) == 2
     assert json.loads(report.table["examples"][0]) == [bad, bad]
     assert report.to_dict()["table"][0]["examples"] == [bad, bad]
     assert report.to_dict()["tables"] == report.tables
@@ -340,8 +340,8 @@ def test_report():
         "  another-kind  qrels      2  what",
         " " * 30 + "why: why",
     ]
-    empty = Report([])
-    assert empty.ok and empty and empty.table.schema == report.table.schema
+    empty = CheckResult([])
+    assert empty.passed and empty and empty.table.schema == report.table.schema
     for text in (empty.to_markdown(), empty._repr_html_()):
         assert "no problems found" in text and "|" not in text and "<table" not in text
 

@@ -71,7 +71,7 @@ def test_the_option_is_one_of_all_functions():
     assert gate.table["mean"].to_list() == [result["RR"]]
     explained = rankql.explain(run, qrels, "d1", "RR", **option).value
     assert explained == pytest.approx(result.per_query.filter(query="d1")["RR"][0])
-    assert rankql.check(run, qrels, **option).ok
+    assert rankql.check(run, qrels, **option).passed
     parts = [data.with_columns(part=1) for data in (run, qrels)]
     with pytest.raises(RankqlError, match="needs one column of each"):
         rankql.evaluate(*parts, "RR", query=["query", "part"], **option)

@@ -83,7 +83,7 @@ INSTANCES = {
     "Audit": lambda: rankql.audit(table=pl.DataFrame(
         {"system": ["a", EVIL, "c"], "nDCG@10": ["0.88", "0.92", "0.9"], "HR@5": ["0.9"] * 3}
     ), queries=50),
-    "Report": lambda: rankql.check({EVIL: OLD.with_columns(item=pl.lit(EVIL))}, QRELS),
+    "CheckResult": lambda: rankql.check({EVIL: OLD.with_columns(item=pl.lit(EVIL))}, QRELS),
     "MinScores": lambda: rankql.min_scores(
         OLD, QRELS.with_columns(rel=pl.col("rel") * (pl.col("query") > "q05"))
     ),
@@ -159,7 +159,7 @@ def test_attributes_and_conversions(name):
     assert list(result.to_pandas().columns) == result.data.columns
     assert pl.from_arrow(result.to_arrow()).equals(result.data)
     plain = result.to_dict()
-    if name == "Report":  # whose table has the findings in other words
+    if name == "CheckResult":  # whose table has the findings in other words
         assert len(plain["table"]) == len(result.data)
     else:
         assert plain["table"] == result.data.to_dicts()
@@ -167,7 +167,7 @@ def test_attributes_and_conversions(name):
     assert plain["notes"] == result.notes
     assert json.loads(result.to_json()).keys() == plain.keys()
     if not name.startswith(
-        ("Report", "Association", "Audit", "Monitoring", "Wide", "Judge", "Verif", "Min")
+        ("CheckResult", "Association", "Audit", "Monitoring", "Wide", "Judge", "Verif", "Min")
     ):
         assert {"query", *result.summary["metric"]} <= {*result.per_query.columns}
         assert result.conventions["gain"] == "linear" and "SELECT" in result.sql
@@ -214,7 +214,7 @@ def test_saved(name, tmp_path):
 def test_other_suffixes_are_refused(tmp_path):
     for name in ("a.docx", "a"):
         with pytest.raises(RankqlError, match=r"must end in one of: \.parquet, \.pq, \.csv"):
-            make("Report").save(tmp_path / name)
+            make("CheckResult").save(tmp_path / name)
     assert not [*tmp_path.iterdir()]
 
 
@@ -284,7 +284,7 @@ def test_notes_and_sentences_are_displayed(name):
     result = make(name)
     remarks, notes = result.remarks(), [f"Note: {note}" for note in result.notes]
     assert [remark for remark in remarks if remark in notes] == notes
-    lines = [result._headline(), *result.sentences, *(remarks if name != "Report" else ())]
+    lines = [result._headline(), *result.sentences, *(remarks if name != "CheckResult" else ())]
     page = re.sub(r"</?span.*?>", "", result._repr_html_())  # of dates, which are not broken
     for line in lines:
         assert line in repr(result) and html.escape(line) in page
@@ -303,7 +303,7 @@ def is_displayed(value, cell):
     return cell == ("" if value is None else f"{value:,}" if type(value) is int else value)
 
 
-OWN_LAYOUT = {"Report", "WideTable", "Comparison", "Result", "Result with a judge"}
+OWN_LAYOUT = {"CheckResult", "WideTable", "Comparison", "Result", "Result with a judge"}
 
 
 @pytest.mark.parametrize("name", [*sorted({*INSTANCES} - OWN_LAYOUT), "Result, long"])
@@ -334,7 +334,7 @@ def test_the_table_is_displayed(name):
 
 
 def test_a_check_names_every_finding():
-    result = make("Report")
+    result = make("CheckResult")
     assert repr(result).startswith(result.title) and len(result.table) == len(result.findings) > 1
     page = html.unescape(result._repr_html_())
     for message in result.table["message"]:

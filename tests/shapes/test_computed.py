@@ -39,7 +39,7 @@ def test_columns_are_expressions(data):
     assert result.columns["run"]["pos"] == "position + 1"
     assert read(rel="rating / 2", **options).values("DCG@1") == {"a": 1.5, "b": 2}
     assert read(metrics="RR", score="-position", item=ITEM, rel="1", **data)["RR"] == 1
-    assert rankql.check(**options, rel="rating - 2").ok
+    assert rankql.check(**options, rel="rating - 2").passed
     assert read(metrics="RR", rel="rating - 3", **options)["RR"] == 0.75
     assert rankql.explain(of="a", metric="RR", rel="rating - 3", **options).value == 0.5
 

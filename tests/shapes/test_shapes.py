@@ -254,7 +254,7 @@ def test_columns_of_numbers_in_text(form, tmp_path):
         data, con = written(run, form, tmp_path)
         expected = 0.5 if "score" in run.columns else 1
         assert read(data, TEXT_QRELS, con=con)["RR"] == expected
-    assert rankql.check(TEXT_RUN, TEXT_QRELS).ok
+    assert rankql.check(TEXT_RUN, TEXT_QRELS).passed
 
 
 # Dicts
@@ -297,7 +297,7 @@ def test_judgments_of_items_alone_have_grade_1(tmp_path):
         result = read(RUN, qrels)  # the numbers of rows are not asked about
         assert result.values() == {"q1": pytest.approx(1 / 3), "q2": 0.5}
         assert result.columns["qrels"]["not read"] in ("column0", "Unnamed: 0")
-    assert rankql.check(RUN, BOUGHT).ok
+    assert rankql.check(RUN, BOUGHT).passed
     refused(RUN, BOUGHT.with_columns(pos=1), match=r"^No grade column in qrels")
 
 
@@ -314,7 +314,7 @@ def test_events_have_grades(tmp_path):
     result = rankql.evaluate(ranked, metrics="DCG@3", rel={"buy": 3, "click": 0.5})
     assert result.per_query["DCG@3"].to_list() == [3, 0.25]
     assert rankql.explain(RUN, EVENTS, "q1", "DCG@3", rel=grades).value == 1.5
-    assert rankql.check(RUN, EVENTS, rel=grades).ok
+    assert rankql.check(RUN, EVENTS, rel=grades).passed
 
 
 def test_repeated_items_count_once_with_the_highest_assumed_grade():

@@ -98,7 +98,7 @@ def evaluate(run, qrels):
 
 def check(run, qrels):
     report = rankql.check(run, qrels, k=K)
-    assert report.ok == all(finding.level != "error" for finding in report)
+    assert report.passed == all(finding.level != "error" for finding in report)
     assert not any("\n" in finding.message + finding.why for finding in report)
     lines = [f"{x.level} {x.kind} of {x.table}: {x.count}{example(x)}" for x in report]
     return " && ".join(lines) or "nothing", []

@@ -27,6 +27,9 @@ BY_HAND = "docs/by-hand.md#{}".format
 _DICTS = "two dicts: {query: [ids in order] or {id: score}} and {query: [ids] or {id: grade}}"
 _ITEM = "--item A,B: each a column, a path or an SQL list of ids, B of the judgments or a MAP"
 
+# The names of today for those of before.
+RENAMED = {"ok": "passed", "Report": "CheckResult"}
+
 # Arguments and their values.
 Call: TypeAlias = Mapping[str, Any]
 

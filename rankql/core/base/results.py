@@ -26,7 +26,7 @@ import polars as pl
 
 from rankql.core.base import text
 from rankql.core.base.arrow import polars_to_pandas, require_pyarrow
-from rankql.core.base.errors import did_you_mean, name_stats_extra, require_package
+from rankql.core.base.errors import RENAMED, did_you_mean, name_stats_extra, require_package
 from rankql.core.base.manifest import MANIFEST_SUFFIXES, embed_manifest, format_manifest
 from rankql.core.base.text import Name, Note
 from rankql.core.base.writing import CALL_PATHS, output_path, write_file
@@ -189,6 +189,7 @@ class TableResult:
                 return object.__getattribute__(self, name)
             known = [] if name[0] == "_" else [x for x in dir(self) if x[0] != "_"]
             nearest = did_you_mean(name, known) if known else ""
+            nearest = f". It is {RENAMED[name]} now" if name in RENAMED else nearest
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{nearest}")
 
     @property

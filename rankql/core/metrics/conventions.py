@@ -151,9 +151,8 @@ def choose(options: Mapping[str, Any]) -> Conventions:
             f"{tool.call}"
         )
     if not isinstance(profile, str) or profile not in PROFILES:
-        raise errors.RankqlError(
-            errors.describe_unknown("conventions=", str(profile), list(PROFILES))
-        )
+        known = errors.did_you_mean(profile, list(PROFILES))
+        raise errors.RankqlError(f"Unknown conventions={profile!r}{known}.")
     changed = [name for name in _OPTIONS if options.get(name) is not None]
     values = {name: _valid(name, options[name]) for name in changed}
     conventions = replace(PROFILES[profile], **values)

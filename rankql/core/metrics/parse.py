@@ -393,7 +393,7 @@ def _find_record(name: str, k: str | None = None) -> MetricRecord:
 
 
 def describe_unknown_metric(name: str) -> str:
-    """The error about a name that no metric has: the most similar one, and where they are listed."""
+    """The error about a name that no metric has: the most similar one, and where to find all."""
     names = {x: record.name for record in EVALUATED for x in (record.name, *record.aliases)}
     close = errors.closest(name, names)
     hint = f" Did you mean {close!r}?" if close else ""

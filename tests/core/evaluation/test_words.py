@@ -161,3 +161,12 @@ def test_a_typo_has_one_suggestion(command):
     assert "unknown tool 'trec_evl'. Did you mean 'trec_eval'?" in wrong.stderr
     listed = CliRunner().invoke(main, ["metrics", "--tools"]).stdout
     assert "trec_eval 9" in listed and len(listed.splitlines()) == 20
+
+
+def test_an_old_name_leads_to_the_one_of_today():
+    result = rankql.check(RUN, QRELS, **NAMES)
+    assert result.passed and isinstance(result, rankql.CheckResult)
+    with pytest.raises(AttributeError, match=r"has no attribute 'ok'\. It is passed now"):
+        _ = result.ok
+    with pytest.raises(AttributeError, match=r"no 'Report'\. Use rankql\.CheckResult"):
+        _ = rankql.Report

@@ -265,7 +265,7 @@ def test_frames_of_pyterrier_are_recognised():
             "qrels": {"query": "qid", "item": "docno", "rel": "label"},
         }
         assert result.per_query.rows() == [("1", "cheap flights", 0.5), ("2", "rain", 1.0)]
-        assert rankql.check(*frames).ok
+        assert rankql.check(*frames).passed
     # By the name that both have, whichever comes first otherwise.
     internal = qrels.with_columns(docid=pl.Series([8, 7])).drop("docno")
     assert read(run, internal).columns["run"]["item"] == "docid"
@@ -581,7 +581,7 @@ def test_a_column_of_systems_is_recognised(name):
         result = read(run, qrels)
         assert result.means() == [0.75, 1] and result.columns["run"]["system"] == name
     assert rankql.compare(run, qrels, "RR").systems == ["A", "B"]
-    assert rankql.check(run, qrels).ok
+    assert rankql.check(run, qrels).passed
     assert rankql.explain(run, qrels, metric="RR").means.rows() == [("A", 0.75, 1), ("B", 1, 1)]
 
 
