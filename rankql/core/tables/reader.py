@@ -409,22 +409,23 @@ def fetch_frame(session: Reader, sql: str, checked: bool = False) -> pl.DataFram
     return frames.plain_booleans(relation_to_polars(session.con.sql(query)))
 
 
-# So many systems are read in order: each is sought in the rows.
+# So many systems are read in order.
 _MOST_ORDERED = 50
 
 
 def list_in_order(table: Table, name: str) -> list[str]:
     """The values of a column in the order of the rows; none if these have no order."""
-    text, names = f"CAST({quote(name)} AS VARCHAR){table.exact}", list[str]()
+    text = f"CAST({quote(name)} AS VARCHAR){table.exact}"
     if table.ordered is not True or not table.session.keeps_order():
         return []
-    while len(names) <= _MOST_ORDERED:
-        others = f"AND {text} NOT IN ({', '.join(map(literal, names))})" * bool(names)
-        sql = f"SELECT {text} FROM {table.sql} WHERE {text} IS NOT NULL {others} LIMIT 1"
-        if not (rows := table.session.rows(sql)):
-            return names
-        names.append(rows[0][0])
-    return []
+    frame = table.session.frames.get(table.sql)
+    if frame is not None and name in frame.columns and frame[name].dtype == pl.String:
+        known: list[str] = frame[name].drop_nulls().unique(maintain_order=True).to_list()
+        return known if len(known) <= _MOST_ORDERED else []
+    rows = f"SELECT {text} AS name, row_number() OVER () AS row FROM {table.sql}"
+    first = f"SELECT name FROM ({rows}) WHERE name IS NOT NULL GROUP BY name"
+    names = table.session.rows(f"{first} ORDER BY min(row) LIMIT {_MOST_ORDERED + 1}")
+    return [name for (name,) in names] if len(names) <= _MOST_ORDERED else []
 
 
 def count_values(table: Table, names: Sequence[str]) -> tuple[int, dict[str, int]]:

@@ -15,7 +15,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeGuard
-from urllib.request import url2pathname
 from weakref import WeakKeyDictionary, WeakSet
 
 import duckdb
@@ -241,7 +240,11 @@ class Source:
         if not isinstance(self.data, str | os.PathLike):
             return ""
         name = os.fspath(self.data)
-        return url2pathname(name[7:]) if name.startswith("file:///") else name
+        if not name.startswith("file:///"):
+            return name
+        from urllib.request import url2pathname  # which takes 30 ms
+
+        return url2pathname(name[7:])
 
     @cached_property
     def entry(self) -> CatalogTable | None:
@@ -310,6 +313,10 @@ def _load_frame(source: Source) -> Table:
         data = data.select([i for i, name in enumerate(names) if name not in names[:i]])
     if isinstance(data, pl.LazyFrame):
         data = _collect_few(data)
+    if kind == "pyarrow" and getattr(data, "num_rows", HELD + 1) <= HELD:
+        few = pl.DataFrame(data)
+        if frames.simple_types(few):
+            data, kind = few, "polars"
     if is_pandas := kind == "pandas":
         data, kind = frames.read_pandas(data, label), "polars"
     if kind == "polars" and "" in names:  # the numbers of rows, as DuckDB reads them of a file

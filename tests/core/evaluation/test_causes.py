@@ -44,7 +44,9 @@ def looks(run, qrels, metrics=("nDCG@5",), **options):
 
 def in_files(tmp_path, run, qrels):
     """The same as files that are too large to be kept in memory."""
-    more = pl.concat([run] + [run.with_columns(query=f"{i} " + pl.col("query")) for i in range(40)])
+    more = pl.concat(
+        [run] + [run.with_columns(query=f"{i} " + pl.col("query")) for i in range(100)]
+    )
     for name, frame in (("run", more), ("qrels", qrels)):
         frame.write_parquet(tmp_path / f"{name}.parquet")
     assert more.height > MOST_ROWS

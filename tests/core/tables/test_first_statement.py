@@ -115,11 +115,8 @@ NEEDED = {
     "a look with a cause": lambda: evaluate(
         {q: {**x, q: 9.0} for q, x in RUN.items()}, QRELS
     ),
-    "slices": lambda: evaluate(
-        RUN_FRAME, QRELS_FRAME.with_columns(part=pl.col("query") > "q2"), by="part"
-    ),
     "many rows": lambda: evaluate(
-        {f"q{i}": {f"d{j}": j * 37 % 301 / 2 for j in range(300)} for i in range(70)},
+        {f"q{i}": {f"d{j}": j * 37 % 301 / 2 for j in range(300)} for i in range(340)},
         {"q1": {"d1": 1}},
     ),
     "steps": lambda: rankql.evaluate(RUN, QRELS, "AP").steps.run("qrels", "count(*) AS n"),

@@ -10,6 +10,7 @@ from rankql.core.base.errors import RankqlError, advise
 from rankql.core.base.text import format_count, format_queries
 from rankql.core.evaluation.checks.record import Evidence, Facts
 from rankql.core.evaluation.query.ctes import has_one_value
+from rankql.core.evaluation.reduce.fetch import source_frame
 from rankql.core.metrics.macros import quote
 from rankql.core.tables.reader import fetch
 from rankql.core.tables.tables import Table
@@ -22,6 +23,9 @@ def several_values(evidence: Evidence) -> Iterable[Facts]:
         for name in inputs.attributes_in(cte):
             column = inputs.attribute(name)
             if (cte, column) in evidence.counters.unique:
+                continue
+            frame = source_frame(evidence.evaluation, cte)
+            if frame is not None and frame.height == frame["query"].n_unique():
                 continue
             sql = f"""SELECT query, min({column}), nullif(max({column}), min({column})) FROM {cte}
                 GROUP BY query HAVING NOT ({has_one_value(inputs, name)}) ORDER BY query LIMIT 1"""

@@ -31,6 +31,7 @@ from rankql.core.evaluation.checks.looks import (
 )
 from rankql.core.evaluation.plan.evaluation import Evaluation
 from rankql.core.evaluation.query.ctes import Unique
+from rankql.core.evaluation.reduce.fetch import source_frame
 from rankql.core.metrics.macros import MISSING
 from rankql.core.tables.inputs import Inputs
 from rankql.core.tables.reader import numbers_in_memory
@@ -203,6 +204,16 @@ class Evidence:
     @cached_property
     def attributes(self) -> tuple[int, int, Sequence[object]]:
         """The queries, those with attributes, and examples of others."""
+        source = self.evaluation.inputs.judging_cte
+        judged, known = (source_frame(self.evaluation, x) for x in (source, "attributes"))
+        if (
+            judged is not None
+            and known is not None
+            and (judged["query"].dtype == known["query"].dtype)
+        ):
+            queries = judged["query"].drop_nulls().unique()
+            lacking = queries.filter(~queries.is_in(known["query"].implode()))
+            return len(queries), len(queries) - len(lacking), lacking.sort().head(3).to_list()
         ((queries, known, missing),) = self.evaluation.run_sql(
             f"""SELECT count(*), count(known), min(query, 3) FILTER (WHERE known IS NULL)
             FROM (SELECT DISTINCT query FROM {self.evaluation.inputs.judging_cte})
