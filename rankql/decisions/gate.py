@@ -226,8 +226,19 @@ def gate(
     together = replace(request, run=data, rules=replace(request.rules, system=None))
     joint: Result | None = None
     if drops and not any(results.values()) and _have_grades(replace(together, **none)):
-        joint = evaluate_request(together)  # whose grades count is one rule of both
-        known_results = {name: _result_of(name, joint) for name in data}
+        try:
+            joint = evaluate_request(together)  # whose grades count is one rule of both
+            known_results = {name: _result_of(name, joint) for name in data}
+        except errors.RankqlError:
+            if not (groups or weight or cluster or time):
+                raise
+            # An attribute may have changed since: each has its own.
+            joint = evaluate_request(replace(together, groupings=[], **none))
+            own = replace(request.rules, pool=False)
+            known_results = {
+                name: _with_attributes(_result_of(name, joint), evaluate_one(name, own))
+                for name in data
+            }
         notes += [note for note in joint.data_notes if text.Note.of(note).kind == "ranked-apart"]
     else:
         known_results = {name: results[name] or evaluate_one(name) for name in checked}
@@ -410,6 +421,16 @@ def _result_of(name: str, joint: Result) -> Result:
     seen = {"run": joint.meta.seen[name]} if name in joint.meta.seen else {}
     changes: dict[str, Any] = {"catalogue": catalogue, "columns": kept, "seen": seen}
     return joint.derive(values=rows, steps=None, **changes)
+
+
+def _with_attributes(result: Result, own: Result) -> Result:
+    """The result with the attributes of the queries in another one."""
+    key, of_own, by = result.meta.query, own.meta.query, own.meta.by
+    attributes = own.frame().select(pl.col(of_own).alias(key), *by)
+    rows = result.frame().join(attributes, on=key, how="left", maintain_order="left")
+    fields = {x: getattr(own.meta, x) for x in ("by", "groupings", "weight", "cluster", "time")}
+    others = [x for x in result.frame().columns if x != key]
+    return result.derive(values=rows.select(key, *by, *others), **fields)
 
 
 def _combine(

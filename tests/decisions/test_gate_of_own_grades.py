@@ -136,3 +136,14 @@ def test_results_of_own_grades_are_asked_about(saved: bool, tmp_path: Path) -> N
     assert rankql.compare({"old": old, "again": again}).title  # equal grades
     assert rankql.compare({"old": old, "judged": judged}).title
     assert rankql.compare({"old": old, "new": new}, metrics="P@2", pool=False).title
+
+
+def test_an_attribute_that_changed_since_is_that_of_the_run() -> None:
+    part = (pl.col("query").str.slice(1).cast(pl.Int64) % 2).cast(pl.String)
+    run, baseline = RUN.with_columns(part=part), BASELINE.with_columns(part=pl.lit("old"))
+    for pool in (True, False):
+        verdict = gate(run, baseline, max_drop="nDCG@10:0.1", by="part", pool=pool)
+        assert set(verdict.table["slice"]) == {"all", "part=0", "part=1"}
+        alone = gate(run, BASELINE.with_columns(part=part), max_drop="nDCG@10:0.1", by="part",
+                     pool=pool)  # fmt: skip
+        assert verdict.table.select(COLUMNS).equals(alone.table.select(COLUMNS))
