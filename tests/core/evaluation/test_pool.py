@@ -149,7 +149,7 @@ def check_case(seed: int, folder: Path) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", [range(x, x + 200) for x in range(0, 2000, 200)], ids=str)
+@pytest.mark.parametrize("seeds", [range(x, x + 100) for x in range(0, 1000, 100)], ids=str)
 def test_pool_equals_judgments_or_each_run_alone(seeds: range, tmp_path: Path) -> None:
     kinds = [check_case(seed, tmp_path) for seed in seeds]
     assert kinds.count("pooled") > len(seeds) / 3 and kinds.count("two grades") > len(seeds) / 20

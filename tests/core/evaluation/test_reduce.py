@@ -129,6 +129,7 @@ def test_settings_of_the_user_change_no_value_and_stay(settings):
     compare("run", "qrels", [*SMALL, "AP"], con=con)
     options = {"ties": "worst", "system": "system"}
     compare(scored.drop("rel"), judged, DEEP, con=con, **options)
+    options["pool"] = False
     alone = compare(scored, None, SMALL, con=con, **options)
     plain = evaluate(scored, None, SMALL, reduces=False, **options)
     require_equal(alone.per_query, plain.per_query)

@@ -439,7 +439,7 @@ REFUSED = {
         ZERO, {"a": ["y"], "b": ["z"]}, {}, r"rank counts from 0 .* Pass: pos='rank \+ 1'$"),
     "positions from 0: in one query": (
         ZERO.with_columns(rank=pl.Series([0, 1, 1])), {"a": ["y"], "b": ["z"]}, {},
-        "must be a whole number from 1, not 0"),
+        "rank is 0 in some queries. Is it the top"),
     "row numbers: that match by chance": (OF_ROWS, THREE, {}, "^No query column in run"),
     "an id that one table has": (
         BY_ID, THREE, {}, "^No query column in run. Pass: query='id' run id"),

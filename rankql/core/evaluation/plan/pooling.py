@@ -28,7 +28,7 @@ from rankql.core.tables.tables import Table, quote_name
 # The queries in which the judged items of two systems may differ: the sums of their hashes do,
 # which repeated items change too.
 _LIKELY = """SELECT query FROM (
-        SELECT system, query, coalesce(sum(hash(item)) FILTER (rel IS NOT NULL), 0) AS items
+        SELECT system, query, coalesce(sum(hash(item)) FILTER ({counts}), 0) AS items
         FROM {rows} GROUP BY system, query) GROUP BY query HAVING min(items) < max(items)"""
 # Does a system lack a judged item that another one has in a query of both?
 _DIFFER = """WITH rows AS NOT MATERIALIZED {rows},
@@ -36,14 +36,16 @@ _DIFFER = """WITH rows AS NOT MATERIALIZED {rows},
     shown AS MATERIALIZED (FROM rows SEMI JOIN likely USING (query)),
     systems AS (SELECT query, count(DISTINCT system) AS n FROM shown GROUP BY query),
     judged AS (SELECT query, item, count(DISTINCT system) AS has FROM shown
-               WHERE rel IS NOT NULL GROUP BY query, item)
+               WHERE {counts} GROUP BY query, item)
     SELECT count(*) > 0, (SELECT count(*) FROM likely)
     FROM judged JOIN systems USING (query) WHERE has < n"""
 # So many of these queries mostly decide.
 _FIRST = 100
-# The judged items, the lowest grade of each, and how many rows of it have none.
-_POOL = """(SELECT query AS {query}, item AS {item}, max(rel) AS {rel}, min(rel) AS {low},
-           count(*) - count(rel) AS {null}
+# The judged items, the lowest grade of each, and how many rows of it have none. An item of which no
+# grade counts stays: its query is judged.
+_POOL = """(SELECT query AS {query}, item AS {item}, max(rel) AS {rel},
+           coalesce(min(rel) FILTER ({counts}), max(rel)) AS {low},
+           CASE WHEN bool_or({counts}) THEN count_if(({counts}) IS NOT TRUE) ELSE 0 END AS {null}
     FROM {rows} GROUP BY query, item HAVING count(rel) > 0)"""
 # All items, those with two grades, beyond the rounding of floats, three of these, and rows of NULL.
 _TWO = "{rel} - {low} > 1e-6 * greatest(abs({rel}), abs({low}))"
@@ -77,6 +79,8 @@ def with_means(
                 means[pool], nulls = read(pool, metrics)
             except RankqlError as error:
                 others.append(error.text)
+                if len(others) == 2:
+                    raise  # whoever's grades count
                 continue
             if pool and nulls:
                 asked.calls = [{"pool": False}, {"pool": True}]
@@ -123,10 +127,12 @@ def pool_grades(
     reading = [x.name for x in metrics or () if asks and reads_unshown(x, conventions)]
     if not (rules.pool or reading or (asks and metrics is None)):
         return inputs
-    every = _read_rows(inputs, rules.conventions.negative)
+    every = _read_rows(inputs)
+    counts = "rel >= 0" if rules.conventions.negative == "unjudged" else "rel IS NOT NULL"
     if not rules.pool:
         for limit in (_FIRST, "ALL"):
-            sql = _DIFFER.format(rows=every, likely=_LIKELY.format(rows=every), limit=limit)
+            likely = _LIKELY.format(rows=every, counts=counts)
+            sql = _DIFFER.format(rows=every, likely=likely, limit=limit, counts=counts)
             differ, looked = session.row(sql)
             if differ or looked < _FIRST:
                 break
@@ -142,7 +148,8 @@ def pool_grades(
     roles = {x: next(iter(inputs.runs.values())).roles[x] for x in ("query", "item", "rel")}
     names = {x: quote(f"{INTERNAL_PREFIX}{x}") for x in ("low", "null")}
     names |= {role: quote(name) for role, name in roles.items()}
-    pool = session.load("qrels", _POOL.format(rows=every, **names), text=False, roles=roles)
+    sql = _POOL.format(rows=every, counts=counts, **names)
+    pool = session.load("qrels", sql, text=False, roles=roles)
     documents = rules.collapse is not None  # which have the highest grade of their chunks
     items, two, examples, nulls = pool.row(_FACTS.format(**names))
     require(bool(items), NO_GRADES)
@@ -164,22 +171,20 @@ def reads_unshown(metric: Metric, conventions: Mapping[str, Any]) -> bool:
     return metric.unshown(conventions) not in ("nothing", "presence" if counted else "nothing")
 
 
-def _read_rows(inputs: Inputs, negative: str) -> str:
+def _read_rows(inputs: Inputs) -> str:
     """The system, query, item and grade of the rows of all runs, as SQL."""
     whole, rows = all(table.integer("rel") for table in inputs.runs.values()), list[str]()
     for name, table in inputs.runs.items():
         validate_numbers(table, ("rel",))
         fields = inputs.fields(table, name)
         fields |= {"rel": table.integer("rel") or ""} if whole else {}
-        if negative == "unjudged":
-            fields["rel"] = f"CASE WHEN {fields['rel']} >= 0 THEN {fields['rel']} END"
         columns = (f"{fields[x]} AS {x}" for x in ("system", "query", "item", "rel") if x in fields)
         rows.append(f"SELECT {', '.join(columns)} FROM {table.sql}")
     return f"({' UNION ALL '.join(rows)})"
 
 
 def _with_pool(inputs: Inputs, pool: Table) -> Inputs:
-    """The inputs with judgments. A system without a relevant item has 0, and is no error."""
+    """The inputs with judgments. A system without a relevant item has 0, and is not an error."""
     ranked = {name: table.without("rel") for name, table in inputs.runs.items()}
     return replace(inputs, runs=ranked, qrels=pool, none_judged="zero")
 

@@ -88,7 +88,7 @@ def ask_positions(table: Table) -> None:
     below = _BELOW.format(query=quote(query), pos=number, table=table.sql)
     facts = "max(zeros), min(zeros), sum(missing), sum(wrong)"
     most, least, missing, wrong = table.session.row(f"SELECT {facts} FROM ({below})")
-    if wrong or not (most or missing):
+    if wrong or not (most or missing) or (pos in table.computed and not least):
         return
     add_one = f"{name} + 1", "positions count from 0"
     if missing:
