@@ -401,6 +401,23 @@ def test_a_pipe_of_a_name_is_read_every_time(tmp_path):
         writer.join()
 
 
+@pytest.mark.parametrize("form", ["pipe", "stream"])
+def test_a_repeated_row_of_what_can_be_read_once_counts_once(tmp_path, form):
+    rows = [(f"q{i}", f"d{j}", 5 - j) for i in range(30) for j in range(4)]
+    run = pl.DataFrame([*rows, rows[0]], ["query", "item", "score"], orient="row")
+    judged = {f"q{i}": ["d1"] for i in range(30)}
+    if form == "stream":
+        result = rankql.evaluate(run.to_arrow().to_reader(), judged, "RR", interval=None)
+    else:
+        os.mkfifo(pipe := tmp_path / "pipe")
+        writer = threading.Thread(target=pipe.write_text, args=(run.write_csv(),))
+        writer.start()
+        result = rankql.evaluate(pipe, judged, "RR", interval=None)
+        writer.join()
+    assert result["RR"] == 0.5
+    assert "run: 1 row equal to another one in all columns is left out" in result.notes
+
+
 @few(2)("mark", [",", ";", "|", "\t"])
 def test_a_pipe_may_have_the_marks_of_a_file(tmp_path, mark):
     """A stream has no suffix, so its header says that it is CSV."""
